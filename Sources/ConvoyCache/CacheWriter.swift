@@ -46,7 +46,7 @@ package final class CacheWriter: ResponseCacheWriter {
     /// Completes the body.
     ///
     /// - Parameter then: Called when a lookup can find the response, or when the response is certain not to be stored:
-    ///   immediately if the body is in memory, otherwise later on one of the cache's queues.
+    /// Writes the bytes received so far to the file.
     package func finish(_ then: @escaping @Sendable () -> Void) { complete { _ in then() } }
 
     /// Completes the body, and reports to `then` whether the response is stored.

@@ -111,7 +111,7 @@ enum NetscapeCookies {
     private static let httpOnlyMark = Array("#HttpOnly_".utf8)
     private static let tab = UInt8(ascii: "\t")
 
-    /// The content of a line.
+    /// A parsed line: a comment, a cookie or an invalid line.
     enum Line {
         /// A comment or an empty line.
         case blank

@@ -141,7 +141,7 @@ extension Widget {
     }
 }
 
-/// A timer of the main loop.
+/// A timer that runs its closure on the main loop, and can be cancelled.
 @MainActor package final class LoopTimer {
     private var source: UInt32 = 0
     private let body: @MainActor () -> Void

@@ -74,7 +74,7 @@ public struct Image: Sendable, Equatable {
 
 /// An error thrown if the number of bytes does not match the size of an image.
 public struct ImagePixelError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The size of the image.
+    /// The size of the image, in pixels.
     public let size: ImageSize
     /// The number of bytes per pixel.
     public let channels: Int
@@ -89,7 +89,7 @@ public struct ImagePixelError: Error, Sendable, Hashable, CustomStringConvertibl
 
 /// An animation: its frames and their durations.
 public struct ImageAnimation: Sendable, Equatable {
-    /// A frame.
+    /// A frame of the animation, and the time for which it is shown.
     public struct Frame: Sendable, Equatable {
         /// The complete image to show. Frames that the file stores as changes are drawn over their predecessors.
         public let image: Image

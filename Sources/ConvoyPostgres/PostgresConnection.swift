@@ -50,7 +50,7 @@ final class PostgresConnection {
         return text
     }
 
-    /// Returns the settings in an address.
+    /// Parses the address of a database into libpq's settings.
     static func settings(of address: String) throws(SharedQueueError) -> [String: String] {
         var message: UnsafeMutablePointer<CChar>?
         guard let options = PQconninfoParse(address, &message) else {

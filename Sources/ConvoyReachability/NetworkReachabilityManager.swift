@@ -297,7 +297,7 @@ extension NetworkReachabilityManager {
 }
 
 extension NetworkReachabilityManager.ObservedValue where Value == NetworkReachabilityStatus {
-    /// The status.
+    /// The reachability status; its observers are notified of every change.
     public static var status: Self { Self { $0 } }
 }
 

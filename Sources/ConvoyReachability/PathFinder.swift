@@ -127,7 +127,7 @@ struct NetworkPath: Equatable {
     }
 }
 
-/// A network link.
+/// A network link of this machine, as reported by the kernel.
 struct NetworkLink: Equatable {
     var name: String
     /// Whether the link carries packets: it is up and has a carrier.

@@ -201,7 +201,7 @@ extension Notification.Name {
 public enum TaskNotificationKey {
     /// The object created by the response serializer; absent if it created none.
     public static let serializedResponse = "com.alamofire.networking.task.complete.serializedresponse"
-    /// The response serializer.
+    /// The serializer that validated and parsed the response.
     public static let responseSerializer = "com.alamofire.networking.task.complete.responseserializer"
     /// The body, as `Data`; absent for a download.
     public static let responseData = "com.alamofire.networking.complete.finish.responsedata"

@@ -84,7 +84,7 @@ final class TaskRecord: Sendable {
         }
     }
 
-    /// Returns the task of the operation.
+    /// Returns the task that wraps the operation.
     func task(of operation: HTTPRequestOperation) -> SessionTask {
         let (kind, task) = state.withLock { ($0.kind, $0.task) }
         if let task { return task }

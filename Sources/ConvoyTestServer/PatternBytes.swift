@@ -64,7 +64,7 @@ public struct BodyChecksum: Hashable, Sendable, CustomStringConvertible {
     /// Creates the checksum of an empty body.
     public init() {}
 
-    /// Returns the checksum of the given data.
+    /// Returns the checksum of a body that is completely in memory.
     public static func of(_ data: Data) -> BodyChecksum {
         var checksum = BodyChecksum()
         checksum.update(data)

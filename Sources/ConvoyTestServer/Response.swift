@@ -41,7 +41,7 @@ extension TestServer {
         public var reason: String?
         /// The header fields in order, sent before those added for the framing.
         public var headers: Headers
-        /// The body.
+        /// The body, to which the framing is added.
         public var body: Body
         /// The way in which the end of the body is indicated.
         public var framing: Framing

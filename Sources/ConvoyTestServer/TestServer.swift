@@ -15,7 +15,7 @@ import Foundation
 /// One thread serves any number of connections; no user code runs on it. All members can be used from any thread. A
 /// server stops when `stop()` is called or when its last reference is released.
 public final class TestServer: Sendable {
-    /// The settings of a server.
+    /// The settings with which a server starts.
     public struct Configuration: Sendable {
         /// The port, or 0 for a free one.
         public var port: UInt16 = 0
@@ -34,7 +34,7 @@ public final class TestServer: Sendable {
         public init() {}
     }
 
-    /// The port on 127.0.0.1.
+    /// The port on which the server listens on 127.0.0.1.
     public let port: UInt16
     let state: ServerState
     let engine: any ServerEngine
@@ -124,7 +124,7 @@ protocol ServerEngine: Sendable {
     func wake(waiter: UInt64, at deadline: MonotonicTime)
 }
 
-/// The errors of a `TestServer`.
+/// An error of a test server, thrown when it starts or while a test waits for requests.
 public enum TestServerError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A system call failed. The associated values are its name and its `errno`.
     case system(call: String, code: Int32)

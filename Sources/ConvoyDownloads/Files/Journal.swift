@@ -140,7 +140,7 @@ package struct PartialPaths: Sendable, Equatable {
     /// The suffixes of these files. No name created from untrusted text ends with one of them; see `FileName`.
     package static let suffixes = [partialSuffix, journalSuffix, replacementSuffix]
 
-    /// Creates the paths for a destination.
+    /// Derives the paths of the partial files from the path of the final file.
     package init(destination path: String) {
         let name = PathText.name(of: path)
         let short = Self.shortened(name)

@@ -26,7 +26,7 @@ extension Download {
         part.start()
     }
 
-    /// Returns the request for a part.
+    /// Returns the request that fetches a part, with its range and validator.
     func urlRequest(_ part: PartRequest) -> URLRequest {
         var request = self.request
         let isOwn = part.url == request.url

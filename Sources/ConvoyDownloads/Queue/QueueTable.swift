@@ -218,7 +218,7 @@ struct QueueStatus: Sendable, Equatable {
         case finishing = 2
         case finished = 3
         case failed = 4
-        /// It is unknown whether the request has arrived, and the request must not be sent again automatically.
+        /// The request may have reached the server and must not be sent again automatically.
         case unknown = 5
 
         /// Whether the entry does not continue automatically.

@@ -27,7 +27,7 @@ package struct StoredRequest: Sendable, Codable {
     package var sendsAgain: Bool { if case .send(let sending) = work { sending.sendsAgain } else { true } }
 }
 
-/// A line of a header.
+/// A header field of a stored request.
 package struct HeaderLine: Sendable, Equatable, Codable {
     package var name: String
     package var value: String
@@ -158,7 +158,7 @@ extension StoredRequest {
         text.utf8.allSatisfy { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") && $0 != 0 }
     }
 
-    /// The header as text.
+    /// The header fields as stored in the database, one per line.
     var headerText: String { header.map { "\($0.name):\($0.value)\n" }.joined() }
 
     static func header(of text: String) -> [HeaderLine] {

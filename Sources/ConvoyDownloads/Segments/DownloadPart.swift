@@ -37,7 +37,7 @@ package struct DownloadPart: Sendable, Equatable {
     }
 }
 
-/// The request for a part.
+/// The source and the byte range that a part requests.
 package struct PartRequest: Sendable, Equatable {
     package let id: Int
     package let url: URL

@@ -65,7 +65,7 @@ public final class ImageDownloader: Sendable {
         public init() {}
     }
 
-    /// The manager that creates the operations.
+    /// The manager whose settings, limits and cache apply to the downloads.
     public let manager: HTTPRequestOperationManager
     /// The memory cache; nil for none.
     public let cache: ImageCache?

@@ -12,13 +12,13 @@ struct StorageXML {
     private(set) var text = ""
     private(set) var children: [StorageXML] = []
 
-    /// Returns the first child with a name.
+    /// Returns the first child element with a name; nil if no child has it.
     func child(_ name: String) -> StorageXML? { children.first { $0.name == name } }
 
     /// The text of the first child with a name, if any.
     subscript(_ name: String) -> String? { child(name)?.text }
 
-    /// Returns all children with a name.
+    /// Returns all child elements with a name, in order.
     func all(_ name: String) -> [StorageXML] { children.filter { $0.name == name } }
 
     // MARK: Parsing

@@ -50,7 +50,8 @@ enum AttemptPhase {
             self = .working(stop: nil)
             return .call(stop ?? {})
         case .preparing(let call):
-            // Without a call, the library's own code is running and takes the next step shortly.
+            // Without a call, the library's own code is running. It takes the next step soon and then observes the
+            // stop.
             guard isFinal, let call, call.giveUp() else { return .nothing }
             self = .ended
             return .ended(call)

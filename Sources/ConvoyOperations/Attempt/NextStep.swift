@@ -6,7 +6,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The outcome of an attempt.
+/// The way in which an attempt has ended, before the next step is decided.
 enum AttemptOutcome {
     /// The attempt was stopped, and the received bytes are kept.
     case stopped

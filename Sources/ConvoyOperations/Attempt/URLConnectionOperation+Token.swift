@@ -33,7 +33,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Returns the request with the token.
+    /// Returns a copy of the request with the token in its `Authorization` field.
     func authorized(_ request: TransferRequest, with token: AccessToken) throws -> TransferRequest {
         guard let value = BearerAuthorization.value(token: token.value) else { throw AuthenticatorError.unusableToken }
         return try request.with(authorization: value)

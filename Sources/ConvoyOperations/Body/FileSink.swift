@@ -179,7 +179,7 @@ package final class FileSink: BodySink, @unchecked Sendable {
 }
 
 extension FileWritingError {
-    /// The error as a `POSIXError`.
+    /// The system error, in the type that operations report.
     package var posixError: POSIXError { POSIXError(POSIXErrorCode(rawValue: cause.code) ?? .EIO) }
 }
 

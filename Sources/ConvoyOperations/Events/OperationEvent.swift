@@ -99,7 +99,7 @@ final class ResponseSecrets: Sendable {
     init(_ classifier: SecretClassifier) { self.classifier = classifier }
 }
 
-/// The outcome of an operation.
+/// The way in which an operation has finished.
 public enum OperationOutcome: Sendable {
     /// The operation succeeded with an acceptable response.
     case succeeded

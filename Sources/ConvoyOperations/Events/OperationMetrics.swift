@@ -10,7 +10,7 @@ import Foundation
 public struct OperationMetrics: Sendable, Hashable {
     /// A period during which an operation waited.
     public struct Wait: Sendable, Hashable {
-        /// The reason for the wait.
+        /// The reason why the operation waited.
         public let reason: WaitReason
         /// The time at which the wait began, in seconds since ``OperationMetrics/creationDate``.
         public let start: TimeInterval

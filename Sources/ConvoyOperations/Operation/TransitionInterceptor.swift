@@ -19,13 +19,14 @@ extension TransitionInterceptor {
 }
 
 extension URLConnectionOperation {
-    /// Sets the supervisor. Call this before other code can access the operation. Copies have no supervisor.
+    /// Sets the interceptor of lifecycle changes. Call this before other code can access the operation. Copies have no
+    /// interceptor.
     package final func setSupervisor(_ supervisor: any TransitionInterceptor) {
         setHandler(\.supervisor, supervisor)
         declare(.supervisor)
     }
 
-    /// The supervisor; usually nil, and nil after the handlers have run.
+    /// The interceptor of lifecycle changes; usually nil, and nil after the handlers have run.
     final var supervisor: (any TransitionInterceptor)? {
         has(.supervisor) ? handler(\.supervisor) : nil
     }

@@ -17,7 +17,7 @@ import Synchronization
 /// `completionBlock` and all handlers run on `completionQueue`, or on the main queue if that is nil, and inside
 /// `completionGroup`. The operation releases all closures after they have run.
 open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sendable {
-    /// The state of an operation.
+    /// Another name for ``OperationState``.
     public typealias State = OperationState
 
     let core: Locked<OperationCore>
@@ -250,7 +250,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     // MARK: Copying
 
-    /// Returns `makeCopy()` as `Any`.
+    /// The counterpart of `NSCopying`; equivalent to `makeCopy()`.
     public final func copy(with zone: NSZone? = nil) -> Any { makeCopy() }
 
     /// Returns a new operation of the same class for the same request. It has the same settings and handlers, except

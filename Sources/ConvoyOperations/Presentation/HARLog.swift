@@ -25,9 +25,9 @@ package struct HARLog: Sendable, Hashable {
         package var page: String
         /// The time when the request began.
         package var startedDate: Date
-        /// The request.
+        /// The request as sent, without its body.
         package var request: HARRequest
-        /// The response.
+        /// The response as received, without its body.
         package var response: HARResponse
         /// The duration of each phase.
         package var timings: HARTimings

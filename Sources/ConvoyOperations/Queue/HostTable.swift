@@ -39,7 +39,7 @@ struct HostTable {
 
         /// Whether operations that wait at the gate may start.
         var letsWaitingPass: Bool { gate == 0 || isHalfOpen && probe < 0 }
-        /// The levels in which operations of the host are ready.
+        /// The priority levels at which operations of the host are ready.
         var levels = PriorityLevels()
         /// The ready operations that pass a closed gate, for each level and for redirected operations.
         var lanes = InlineArray<6, IndexLinkedLists.List>(repeating: IndexLinkedLists.List())

@@ -1,4 +1,4 @@
-/// The state of an operation.
+/// The phase of an operation's life, from its creation to its end.
 public enum OperationState: UInt8, Sendable, CaseIterable {
     /// The operation has not been started, or was resumed after a pause and has not been started again.
     case ready

@@ -67,14 +67,14 @@ extension HTTPManager {
     /// A handler called with the request and its error.
     public typealias Failure = @Sendable (_ request: Request, _ error: any Error) -> Void
 
-    /// Enqueues an operation, and returns it.
+    /// Adds an operation to the manager's queue, and returns it for further use.
     @discardableResult
     public func enqueue<Enqueued: Operation>(_ operation: Enqueued) -> Enqueued {
         enqueue([operation])
         return operation
     }
 
-    /// The manager that creates the operations.
+    /// The manager that creates the operations of this manager's requests, and holds their settings.
     package var operationManager: HTTPRequestOperationManager { Self.operationManager(of: self) }
 
     /// Adds an operation to the manager.
@@ -165,7 +165,7 @@ extension HTTPRequestOperationManager: HTTPManager {
 
 /// A URL for a manager's calls: a string, absolute or relative to the manager's `baseURL`, or a `URL`.
 public protocol URLConvertible {
-    /// The URL as a string.
+    /// The URL in the form in which it was given.
     var urlString: String { get }
 }
 

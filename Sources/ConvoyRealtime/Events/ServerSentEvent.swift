@@ -13,7 +13,7 @@ public struct ServerSentEvent: Sendable, Hashable {
     /// The last identifier that the server had sent when the event was dispatched; empty if none.
     public var lastEventID: String
 
-    /// Creates an event.
+    /// Creates an event as a server would send it, for example for tests.
     public init(type: String = "message", data: String, lastEventID: String = "") {
         self.type = type
         self.data = data
@@ -52,7 +52,7 @@ public struct ServerSentEvents: AsyncSequence, Sendable {
 
     let reading: EventReading
 
-    /// The source of the events.
+    /// The source from which the events are read.
     public var source: EventSource { reading.source }
 
     /// An iterator over the events. Releasing it removes its reader.

@@ -23,7 +23,7 @@ extension JSON {
         throw .notAContainer
     }
 
-    /// Returns the child at a token.
+    /// Returns the member or element that a pointer's token selects.
     func child(_ token: String) throws(JSONPatchError.Reason) -> JSON {
         switch self {
         case .array(let elements): return elements[try Self.index(token, in: elements)]

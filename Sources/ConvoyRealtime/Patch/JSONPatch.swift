@@ -260,7 +260,7 @@ public typealias JSONMergePatchResponseSerializer = HTTPBodyResponseSerializer<J
 
 /// An error in parsing or applying a patch: the operation, the pointer and the reason.
 public struct JSONPatchError: Error, Sendable, Hashable {
-    /// The reason for the error.
+    /// The reason why a patch could not be parsed or applied.
     public enum Reason: Error, Sendable, Hashable {
         /// The patch is not an array.
         case notAnArray
@@ -270,7 +270,7 @@ public struct JSONPatchError: Error, Sendable, Hashable {
         case missingMember(String)
         /// The member is not a string.
         case notAString(String)
-        /// The operation is unknown.
+        /// The `op` of an operation is not one of the six in RFC 6902.
         case unknownOperation
         /// The string is not a JSON Pointer: it does not begin with `/`, or has a `~` without a `0` or `1` after it.
         case invalidPointer

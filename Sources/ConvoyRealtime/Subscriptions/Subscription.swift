@@ -33,7 +33,7 @@ import Foundation
 /// ``source`` run on a queue of the subscription. Do not set its `openHandler` and `eventHandler`, which the subscription
 /// uses: add listeners instead.
 public struct ValueSubscription<Value: Decodable & Sendable>: Sendable {
-    /// The source of the events.
+    /// The event source that delivers the changes.
     public let source: EventSource
     let core: SubscriptionCore
     let decoder: JSONDecoder

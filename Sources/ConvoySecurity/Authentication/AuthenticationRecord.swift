@@ -8,7 +8,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
     private struct Answer {
         let space: ProtectionSpace
         let credential: URLCredential?
-        /// The nonce, for Digest.
+        /// The server's nonce that the answer uses; Digest only.
         var nonce: DigestNonce?
         /// The token, for Bearer.
         var token: String?

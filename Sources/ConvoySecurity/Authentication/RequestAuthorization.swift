@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// The authorization of a request.
+/// The authorization to add to a request: a header field, or credentials for libcurl.
 package enum RequestAuthorization: Sendable {
     /// The value of `Authorization` or `Proxy-Authorization`, and the user name and password it is derived from.
     case field(String, user: String, password: String)
@@ -140,7 +140,7 @@ package final class AuthorizationMemory: Sendable {
         /// The path prefixes of the space. It contains every path that begins with one of them (RFC 7617, section 2.2;
         /// `domain` in RFC 7616, section 3.3).
         let prefixes: [String]
-        /// The nonce, for Digest.
+        /// The nonce of the answered challenge; Digest only.
         let nonce: DigestNonce?
     }
 

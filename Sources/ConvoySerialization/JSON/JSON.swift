@@ -15,7 +15,7 @@ public enum JSON: Sendable {
     case bool(Bool)
     /// A number, as written in the text.
     case number(JSONNumber)
-    /// A string.
+    /// A string, without the escapes of its JSON form.
     case string(String)
     /// An ordered list of values.
     case array([JSON])

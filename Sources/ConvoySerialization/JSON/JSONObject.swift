@@ -5,9 +5,9 @@
 public struct JSONObject: Sendable {
     /// A key and its value.
     public struct Member: Sendable {
-        /// The key.
+        /// The name of the member.
         public let key: String
-        /// The value.
+        /// The value of the member.
         public package(set) var value: JSON
         /// A number that increases from one member to the next. Unlike a position, it does not change when other
         /// members are removed.

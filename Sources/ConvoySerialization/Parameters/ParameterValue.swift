@@ -19,7 +19,7 @@ public enum ParameterValue: Sendable, Hashable {
     case null
     /// A boolean, sent as `1` or `0` in a query unless the ``QueryStringStyle`` specifies otherwise.
     case bool(Bool)
-    /// An integer.
+    /// An integer, sent with all of its digits.
     case integer(Int64)
     /// An integer that is too large for ``integer(_:)``.
     case unsignedInteger(UInt64)

@@ -22,7 +22,7 @@ public final class HTTPError: NSError, @unchecked Sendable {
     /// The status code of the response. If only the content type is unacceptable, the code can indicate success.
     public var statusCode: Int? { response?.statusCode }
 
-    /// The URL of the response.
+    /// The URL of the response, or, without a response, the URL that failed.
     public var url: URL? { response?.url ?? userInfo[NSURLErrorFailingURLErrorKey] as? URL }
 
     /// The body of the response, if it has one.

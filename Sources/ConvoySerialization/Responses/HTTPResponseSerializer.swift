@@ -225,7 +225,7 @@ public struct ResponseLimits: Sendable, Hashable {
     }
 }
 
-/// The limit that a response exceeded.
+/// The limit that the body of a response has exceeded.
 public enum ResponseLimitExceeded: String, Sendable, Hashable {
     /// The body is larger than ``ResponseLimits/maximumBodySize``.
     case bodySize

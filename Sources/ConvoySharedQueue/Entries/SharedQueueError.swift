@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// The errors of a ``SharedQueue``.
+/// An error thrown by a ``SharedQueue``, its worker or its database.
 public enum SharedQueueError: Error, Hashable, Sendable {
     /// The database cannot be reached. The action may be retried.
     case unavailable(String)

@@ -55,7 +55,7 @@ extension SharedQueue {
         public let uniqueKey: String?
         /// The current state.
         public let state: WorkState
-        /// The priority, from -8 to 8.
+        /// The priority, from -8 (very low) to 8 (very high).
         public let priority: Int
         /// The number of attempts that have begun.
         public let attempts: Int

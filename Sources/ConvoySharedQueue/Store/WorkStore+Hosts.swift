@@ -109,7 +109,7 @@ extension WorkStore {
         }
     }
 
-    /// Opens the gate of a host.
+    /// Lets all workers send requests to a host again.
     package func openGate(host: String) throws(SharedQueueError) {
         _ = try database.query("UPDATE host SET gate = 0 WHERE name = $1", [.text(host)])
         try database.announce(.work)

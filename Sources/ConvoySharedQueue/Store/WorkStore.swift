@@ -27,7 +27,7 @@ package final class WorkStore {
 
     // MARK: Reading and writing standings
 
-    /// A locked entry.
+    /// An entry whose row is locked, with its standing before and after the change.
     struct LockedEntry {
         var id: UUID
         var host: String

@@ -124,7 +124,7 @@ final class WorkerCore: @unchecked Sendable {
 
     // MARK: The loop
 
-    /// The state of the loop.
+    /// The state of the claiming loop, used on its thread only.
     private struct LoopState {
         /// The identifier of the worker, which changes after the worker was considered dead.
         var worker = UUID()

@@ -15,7 +15,7 @@ package enum MonotonicClock {
 
 /// The start of a measurement: its date, and its time on the monotonic clock.
 package struct StartMoment: Sendable {
-    /// The date.
+    /// The date on the system clock, which may be set back later.
     package let date: Date
     /// The time on the monotonic clock.
     package let time: MonotonicTime

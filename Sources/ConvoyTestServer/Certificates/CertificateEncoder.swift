@@ -113,7 +113,7 @@ struct CertificateEncoder {
 ///
 /// Certificates are assembled here instead of by OpenSSL, whose functions reject some of the defects that tests need.
 enum DER {
-    /// Returns an element with this tag and content.
+    /// Returns a DER element: the tag, the length and the content.
     static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
         if content.count < 0x80 { return [tag, UInt8(content.count)] + content }
         let length = bigEndian(content.count)

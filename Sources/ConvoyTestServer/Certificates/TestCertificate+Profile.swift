@@ -132,7 +132,7 @@ extension TestCertificate {
         public static let keyEncipherment = Self(rawValue: 1 << 2)
         /// Encryption of data.
         public static let dataEncipherment = Self(rawValue: 1 << 3)
-        /// Key agreement.
+        /// Key agreement, for example with ECDH.
         public static let keyAgreement = Self(rawValue: 1 << 4)
         /// Signatures of certificates, required for authorities.
         public static let certificateSigning = Self(rawValue: 1 << 5)
@@ -150,11 +150,11 @@ extension TestCertificate {
         case serverAuth
         /// The authentication of a TLS client.
         case clientAuth
-        /// The signing of code.
+        /// Signatures of code, for example of installers.
         case codeSigning
-        /// The protection of email.
+        /// Signatures and encryption of email (S/MIME).
         case emailProtection
-        /// Time stamping.
+        /// Signatures of time stamps (RFC 3161).
         case timeStamping
         /// The signing of OCSP responses on behalf of an authority.
         case ocspSigning
@@ -187,7 +187,7 @@ extension TestCertificate {
         public var excludedDNSNames: [String]
         /// The permitted networks, such as "10.0.0.0/8" or "fd00::/8". If not empty, no other address is permitted.
         public var permittedNetworks: [String]
-        /// The excluded networks.
+        /// The excluded networks, such as "192.0.2.0/24".
         public var excludedNetworks: [String]
 
         /// Creates constraints with the given names and networks.

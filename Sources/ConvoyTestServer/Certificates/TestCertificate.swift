@@ -106,7 +106,7 @@ public final class TestCertificate: Sendable {
 }
 
 extension TestCertificate {
-    /// The certificate in PEM.
+    /// The certificate in PEM format, without its key.
     public var pem: String { OpenSSLCalls.pem("CERTIFICATE", derData) }
 
     /// `chain` in PEM, as servers read it from a file.
@@ -214,7 +214,7 @@ extension TestCertificate {
     }
 }
 
-/// The errors of `TestCertificate`.
+/// An error that prevents a certificate from being created or written.
 public enum TestCertificateError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A string in the profile is not a valid IP address or network such as "10.0.0.0/8".
     case invalidAddress(String)

@@ -1,7 +1,7 @@
 import Convoy
 import Foundation
 
-/// The server of the demo.
+/// The loopback server to which the demo sends its requests.
 struct DemoServer {
     static let token = "convoy-\(UInt32.random(in: 1000...9999))"
     static let reportPath = "/reports/1815"

@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The login options.
+/// The logins from `--user`, URLs and netrc files, each for its own server.
 struct LoginOptions {
     private var credential: URLCredential?
     /// The server for which the login of `--user` is intended.

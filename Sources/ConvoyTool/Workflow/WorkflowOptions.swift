@@ -97,7 +97,7 @@ enum WorkflowOptions {
     }
 }
 
-/// A row of `--data`.
+/// A row of the `--data` file, with the variables that it sets.
 struct DataRow: Sendable {
     /// The row number, from 1, or nil for a run without rows.
     let number: Int?

@@ -75,7 +75,7 @@ public struct RedirectEvent: Sendable, Hashable {
     public let previousMethod: String
     /// The method of the next request or, if the redirect was not followed, the method that it would have had.
     public internal(set) var method: String
-    /// The reason for `method`.
+    /// The reason why the next request has its `method`.
     public internal(set) var methodReason: MethodReason
     /// The handling of the body.
     public internal(set) var body: BodyOutcome

@@ -5,7 +5,7 @@ import FoundationNetworking
 ///
 /// `URLConnection` implements this protocol. Operations use only the protocol, so that tests can simulate connections.
 package protocol Connection: AnyObject, Sendable {
-    /// The original request.
+    /// The request with which the transfer began, before any redirect.
     var originalRequest: URLRequest { get }
 
     /// The latest request after redirects, and the number of redirects; nil without redirects, or if it is unknown.

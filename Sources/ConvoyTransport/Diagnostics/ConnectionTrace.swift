@@ -109,7 +109,7 @@ extension ConnectionTrace: CustomReflectable {
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// A line of a trace.
+/// A line of a connection trace, with its kind and its text.
 public struct TraceLine: Sendable, Hashable {
     /// The kind of a trace line.
     public enum Kind: String, Sendable, Hashable {

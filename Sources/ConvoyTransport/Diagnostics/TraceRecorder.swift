@@ -10,7 +10,7 @@ struct TraceRecorder {
     /// The kind of data passed to the debug callback.
     enum Piece { case message, sentHead, receivedHead, sentBody, receivedBody }
 
-    /// The head in one direction.
+    /// The line being read of the head sent or received.
     private struct Head {
         var line: [UInt8] = []
         /// The number of bytes dropped from the line.

@@ -285,7 +285,7 @@ struct ConnectResponse {
 
     /// Whether any line of a head has arrived.
     var hasBegun: Bool { length > 0 }
-    /// The values of `Proxy-Authenticate`.
+    /// The challenges of a proxy, as `Proxy-Authenticate` values.
     var challenges: [String] { lines.values(of: "proxy-authenticate") }
 
     /// Adds a line of the head. Returns the reason why the response is malformed, or nil.

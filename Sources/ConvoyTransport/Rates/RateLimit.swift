@@ -98,7 +98,7 @@ public final class RateLimit: Sendable {
 
     // MARK: Used by transfers
 
-    /// Whether a rate is set.
+    /// Whether the rate is limited. Takes no lock.
     var isLimiting: Bool { rate.load(ordering: .relaxed) != Self.unlimited }
 
     /// The number of transfers waiting for a turn.

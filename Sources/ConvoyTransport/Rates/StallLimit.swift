@@ -62,7 +62,7 @@ struct StallMeter {
     /// The end of the current part; nil while time does not count.
     var nextCheck: MonotonicTime? { isCounting ? time &+ (partLength - elapsed) : nil }
 
-    /// Sets whether time counts from now on.
+    /// Starts or stops counting time, for example while the transfer is paused.
     mutating func setCounting(_ counts: Bool, at now: MonotonicTime) {
         advance(to: now)
         isCounting = counts

@@ -72,7 +72,7 @@ public struct UploadResumeData: Sendable, Hashable {
     /// Returns whether both values have the same data.
     public static func == (one: Self, other: Self) -> Bool { one.data == other.data }
 
-    /// Hashes the data.
+    /// Hashes the encoded form, which determines equality.
     public func hash(into hasher: inout Hasher) { hasher.combine(data) }
 }
 

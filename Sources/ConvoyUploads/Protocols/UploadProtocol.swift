@@ -2,7 +2,7 @@ import ConvoySecurity
 import Foundation
 import FoundationNetworking
 
-/// The protocol of an upload.
+/// The protocol by which a file is uploaded and resumed.
 public enum UploadProtocol: Sendable, Hashable, Codable {
     /// The protocol that the server announces in response to an OPTIONS request: ``tus`` or the draft, otherwise
     /// ``plain``.

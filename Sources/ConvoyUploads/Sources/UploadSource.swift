@@ -4,7 +4,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// The source of an upload.
+/// The place from which an upload reads its bytes: a file, data or a sequence.
 enum UploadSource: Sendable {
     case file(URL)
     case data(Data)

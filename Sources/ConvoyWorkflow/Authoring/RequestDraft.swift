@@ -157,7 +157,7 @@ public struct RequestDraft: Sendable {
             || ["\u{2028}", "\u{2029}", "\u{FEFF}", "\u{FFFE}", "\u{FFFF}"].contains(scalar)
     }
 
-    /// Returns a manifest with the given requests.
+    /// Returns a YAML manifest that contains the given requests.
     public static func manifest(_ requests: [(name: String, draft: RequestDraft)]) -> String {
         let secrets = requests.flatMap(\.draft.secretVariables).reduce(into: [String]()) { all, name in
             if !all.contains(name) { all.append(name) }

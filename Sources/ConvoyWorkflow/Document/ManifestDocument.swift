@@ -77,7 +77,7 @@ final class ManifestDocument: Sendable {
     }
 }
 
-/// A value of a manifest.
+/// A value in a manifest, with the position that errors report.
 struct ManifestValue: Sendable {
     let json: JSON
     let pointer: JSONPointer
@@ -86,7 +86,7 @@ struct ManifestValue: Sendable {
     struct Member {
         let key: String
         let value: ManifestValue
-        /// Returns an error at the key.
+        /// Returns an error that points to the key instead of the value.
         func problem(_ message: String) -> ManifestError { value.problem(message, atKey: true) }
     }
 

@@ -4,7 +4,7 @@ import Foundation
 public struct ManifestError: Error, Sendable, Equatable {
     /// The name of the manifest, as given by the caller.
     public let file: String
-    /// The line, from 1.
+    /// The number of the line, starting at 1.
     public let line: Int
     /// The column, from 1: in UTF-8 bytes for JSON, in characters for YAML.
     public let column: Int
@@ -18,7 +18,7 @@ public struct ManifestError: Error, Sendable, Equatable {
 }
 
 extension ManifestError: LocalizedError, CustomStringConvertible {
-    /// The file, the line, the column and the message.
+    /// The error in the form of a compiler message: `file:line:column: message`.
     public var description: String { "\(file):\(line):\(column): \(message)" }
     /// The same as ``description``.
     public var errorDescription: String? { description }

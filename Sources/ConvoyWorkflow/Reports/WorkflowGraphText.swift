@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 
 extension Workflow {
-    /// The formats of a graph.
+    /// The text formats in which the dependency graph can be written.
     public enum GraphFormat: String, Sendable, CaseIterable {
         /// The Graphviz format.
         case dot

@@ -99,7 +99,7 @@ public struct RequestOutcome: Sendable {
 public struct WorkflowResponse: Sendable {
     /// The HTTP version: `HTTP/1.1`.
     public let version: String
-    /// The status.
+    /// The HTTP status code.
     public let status: Int
     /// The header fields, as received.
     public let fields: [(name: String, value: String)]
@@ -147,7 +147,7 @@ public enum WorkflowEvent: Sendable {
 public struct WorkflowResult: Sendable {
     /// All outcomes, in the order of the manifest and of the items.
     public var outcomes: [RequestOutcome] = []
-    /// The start time.
+    /// The date at which the run started.
     public var began = Date()
     /// The duration, in seconds.
     public var seconds: Double = 0
@@ -157,6 +157,6 @@ public struct WorkflowResult: Sendable {
     /// Creates a result without outcomes.
     public init() {}
 
-    /// The outcomes that failed.
+    /// The outcomes of the requests and items that failed, in the same order.
     public var failures: [RequestOutcome] { outcomes.filter { $0.state == .failed } }
 }

@@ -2,7 +2,7 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// The results of an item.
+/// The outcome of one item of a request, and its captured values.
 struct ItemResult: Sendable {
     var outcome: RequestOutcome
     var item: JSON?
