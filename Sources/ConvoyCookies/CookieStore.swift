@@ -12,8 +12,8 @@ import Synchronization
 /// Any number of managers can share a store. Its methods can be called from any thread and do not wait for the disk,
 /// unless their documentation says otherwise.
 ///
-/// A store with a file writes changes a moment later, on a dedicated queue. Several processes can share the file. If
-/// two changes affect the same cookie, the later one wins, regardless of which process made it. The store reads the
+/// A store with a file writes changes after a short delay, on a dedicated queue. Several processes can share the file.
+/// If two changes affect the same cookie, the later one wins, regardless of which process made it. The store reads the
 /// changes of other processes when it opens or writes the file, and about once per second while requests look up
 /// cookies, without making them wait.
 ///

@@ -61,8 +61,8 @@ final class CacheRecord: Sendable {
     }
 
     /// Returns whether this response must be kept although `other` arrived later: the two requests overlapped, and this
-    /// response has the later `Date`. Of requests that did not overlap, the later response wins, whatever the origin's
-    /// clock says.
+    /// response has the later `Date`. Of requests that did not overlap, the later response wins, regardless of the
+    /// origin's clock.
     func isNewer(than other: CacheRecord) -> Bool {
         // Compare by the monotonic clock. A response from before the last boot is older in any case.
         guard other.boot == boot, other.requested.up < received.up else { return false }

@@ -177,7 +177,7 @@ struct StoragePlace: Sendable {
     let answerLimit: Int
     let memory = StorageMemory()
 
-    /// The region of the bucket, as far as it is known.
+    /// The region of the bucket: the configured one, until the server has named another.
     var region: String { memory.region ?? endpoint.region }
 
     /// - Parameter query: The encoded query.

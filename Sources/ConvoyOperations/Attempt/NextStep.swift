@@ -94,7 +94,7 @@ struct AttemptFacts {
     var nothingWasSent = false
     /// Whether the next attempt resumes where this one ended, so that nothing is done twice.
     var isResumable = false
-    /// Whether the attempt was let through a closed gate to find out whether its host has recovered.
+    /// Whether the attempt passed a closed gate as a probe, which shows whether its host has recovered.
     var isProbe = false
     var progress = TransferProgress()
     var challenge = Challenge.none
@@ -317,7 +317,7 @@ extension RetryRecord {
         return NextStep.lookupDelays.indices.contains(earlier) ? NextStep.lookupDelays[earlier] : nil
     }
 
-    /// Records the progress of a failed attempt. The body of a response that asks for a retry does not count.
+    /// Records the progress of a failed attempt. The body of a response that requests a retry does not count.
     fileprivate mutating func note(_ facts: AttemptFacts) {
         note(facts.progress)
         // The sent bytes of a resumable upload are confirmed; a body that is sent from the start again is not progress.

@@ -44,7 +44,8 @@ struct RequestPreparation: Sendable {
 
     /// Runs the inputs in the order in which they were added, then `prepare`.
     ///
-    /// If they lead the request out of the scope, the secret fields that they have not set themselves are removed.
+    /// If they change the URL to one outside the scope, all secret fields that they have not set themselves are
+    /// removed.
     func run(_ request: inout URLRequest) throws {
         let original = request
         for input in inputs { try input.run(&request, orWithout: mayLackInputs) }

@@ -130,7 +130,7 @@ extension URLConnectionOperation {
 
     // MARK: Asking
 
-    /// Makes the next attempt, which answers a challenge, continue from the target of this one's redirects.
+    /// Makes the next attempt, which answers a challenge, begin at the target of this attempt's redirects.
     func continueBehindRedirects(of attempt: Attempt, after outcome: AttemptOutcome) {
         let old = core.withLock { core in
             let old = core.authentication?.continuation

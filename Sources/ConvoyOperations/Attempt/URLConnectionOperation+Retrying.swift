@@ -39,7 +39,7 @@ extension URLConnectionOperation {
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
     }
 
-    /// Whether the operation has failed and the server has certainly received nothing of its request.
+    /// Whether the operation has failed and the server certainly received no part of its request.
     package final var wasCertainlyNotSent: Bool {
         redirects.isEmpty && (error as? URLError)?.provesThatNothingWasSent(of: request.url) ?? false
     }
@@ -224,7 +224,7 @@ extension URLError {
     /// Whether the transport has determined that no byte of the request was sent.
     var isMarkedAsUnsent: Bool { userInfo[URLError.nothingWasSentKey] as? Bool == true }
 
-    /// Returns whether this error shows that the server received nothing of the request, because it was not sent or no
+    /// Returns whether this error shows that the server received no part of the request, because it was not sent or no
     /// connection was established.
     func provesThatNothingWasSent(of url: URL?) -> Bool {
         // If a different URL failed, a redirect was followed, so the request was sent and answered.

@@ -233,7 +233,7 @@ final class OperationLog: Sendable {
 
     // MARK: Observers
 
-    /// Calls a receiver for every change from now on, on its own queue with the given target.
+    /// Calls a receiver for every later change, on its own queue with the given target.
     ///
     /// - Returns: A closure that ends the observation; nil if no further change can occur.
     func observe(

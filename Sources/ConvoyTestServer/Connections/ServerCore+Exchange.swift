@@ -272,7 +272,7 @@ extension ServerCore {
         }
     }
 
-    /// Sends the output as far as the socket accepts it. Returns false if the connection is lost.
+    /// Sends output until the socket accepts no more. Returns false if the connection is lost.
     func flush(_ connection: ClientConnection) -> Bool {
         if let session = connection.tls { return flush(connection, session) }
         while connection.hasOutput {

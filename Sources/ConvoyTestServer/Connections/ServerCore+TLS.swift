@@ -81,7 +81,7 @@ extension ServerCore {
         return true
     }
 
-    /// Encrypts and sends the output as far as the socket accepts it. Returns false if the connection is lost.
+    /// Encrypts and sends output until the socket accepts no more. Returns false if the connection is lost.
     func flush(_ connection: ClientConnection, _ session: TLSSession) -> Bool {
         while true {
             let isOpen = scratch.withUnsafeMutableBytes { session.send(to: connection.descriptor, scratch: $0) }
@@ -215,7 +215,7 @@ final class TLSSession {
     /// Whether encrypted bytes are waiting to be sent.
     var hasOutput: Bool { BIO_ctrl_pending(outgoing) > 0 }
 
-    /// Sends encrypted bytes as far as the socket accepts them. Returns false if the connection is lost.
+    /// Sends encrypted bytes until the socket accepts no more. Returns false if the connection is lost.
     ///
     /// - Parameter scratch: A buffer of any size.
     func send(to descriptor: Int32, scratch: UnsafeMutableRawBufferPointer) -> Bool {

@@ -12,7 +12,7 @@ struct Preview {
 
     /// Prints the requests of transfers.
     ///
-    /// - Returns: The expected exit status of the run, as far as it is known.
+    /// - Returns: The exit status that the run is expected to have.
     func print(_ feed: some TransferFeed) -> ExitStatus {
         var kinds: [FailureKind] = [], isFirst = true
         func complain(_ outcome: Outcome) {

@@ -8,7 +8,6 @@ enum QueueFilter {
     ///
     /// - Parameter changes: Whether the command changes entries. If so, its arguments are entry IDs, and a selection is
     ///   required.
-    ///   required.
     static func filter(_ options: Options, changes: Bool) throws(ToolError) -> SharedQueue.Filter {
         var filter = SharedQueue.Filter()
         let words = options.arguments.dropFirst()

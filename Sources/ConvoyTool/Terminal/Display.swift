@@ -18,7 +18,7 @@ final class Display: Sendable {
     /// The descriptor for lines for people: standard output, or standard error if programs read standard output.
     private let people: Int32
     private let isQuiet: Bool
-    /// Whether changing lines are possible.
+    /// Whether the display can show changing lines.
     let isLive: Bool
     /// Whether the progress of transfers is shown.
     let showsProgress: Bool

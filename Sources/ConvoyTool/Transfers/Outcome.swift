@@ -152,7 +152,7 @@ struct JSONLine {
 
     mutating func add(_ key: String, _ value: Bool) { append(key, value ? "true" : "false") }
 
-    /// Adds a number of seconds, to the microsecond.
+    /// Adds a number of seconds, rounded to microseconds.
     mutating func add(_ key: String, _ value: Double) {
         append(key, value.isFinite ? String(format: "%.6f", value) : "null")
     }

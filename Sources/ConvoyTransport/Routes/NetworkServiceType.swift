@@ -57,7 +57,7 @@ public enum NetworkServiceType: Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Marks the packets of a socket, as far as the system allows it.
+    /// Marks the packets of a socket, if the system permits it.
     func mark(_ descriptor: Int32, family: Int32) {
         guard self != .default else { return }
         // The two low bits are reserved for the system's congestion notification.

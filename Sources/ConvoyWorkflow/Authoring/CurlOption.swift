@@ -13,8 +13,8 @@ enum CurlOption {
         "Y": "speed-limit", "z": "time-cond", "Z": "parallel", "#": "progress-bar", ":": "next",
     ]
 
-    /// The flags to ignore, which concern curl's output or the reuse of connections, or request behaviour that a
-    /// manifest has anyway.
+    /// The flags to ignore, which concern curl's output or the reuse of connections, or request the default behaviour
+    /// of a manifest.
     static let ignoredFlags: Set<String> = [
         "silent", "show-error", "verbose", "include", "progress-bar", "no-progress-meter", "no-buffer",
         "styled-output", "no-styled-output", "fail", "fail-with-body", "fail-early", "location", "compressed", "http2",
