@@ -115,7 +115,7 @@ extension HTTPRequestSerialization {
     @available(*, unavailable, renamed: "httpRequestHeaders")
     public var HTTPRequestHeaders: [String: String] { httpRequestHeaders }
 
-    /// Whether cookies are handled.
+    /// Whether requests send stored cookies, and store those of their responses.
     @available(*, unavailable, renamed: "httpShouldHandleCookies")
     public var HTTPShouldHandleCookies: Bool {
         get { true }

@@ -46,7 +46,7 @@ public struct Metalink: Sendable, Hashable {
 
     /// The digests of a file's consecutive pieces, all of the same length except the last (RFC 5854, section 4.1.3).
     public struct Pieces: Sendable, Hashable {
-        /// The hash function.
+        /// The hash function of the digest.
         public let algorithm: ChecksumAlgorithm
         /// The length of a piece, in bytes; at least 1.
         public let length: Int64

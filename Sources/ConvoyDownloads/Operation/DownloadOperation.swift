@@ -77,9 +77,9 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.usesServerFileName = newValue } }
     }
 
-    /// Whether the download restarts from the beginning with content that cannot be the resource whose bytes are
-    /// stored: the media type has changed, or the complete file is shorter than the stored bytes. The default is false,
-    /// so that the login page of a network does not replace an interrupted download: the download fails with
+    /// Whether the download restarts from the beginning if the server now sends content that cannot belong to the
+    /// stored bytes: the media type has changed, or the complete file is shorter than the stored bytes. The default is
+    /// false, so that the login page of a network does not replace an interrupted download: the download fails with
     /// ``DownloadError/Reason/changedType(expected:actual:)`` or
     /// ``DownloadError/Reason/changedLength(stored:actual:)``, and the stored bytes are kept.
     ///

@@ -277,7 +277,7 @@ public struct JSONSyntaxError: Error, Sendable, Equatable, SelfDescribingError {
 
 /// A position in text. Both numbers start at 1.
 public struct JSONPosition: Sendable, Equatable {
-    /// The line number.
+    /// The line number, starting at 1.
     public var line = 1
     /// The column, in UTF-8 bytes.
     public var column = 1

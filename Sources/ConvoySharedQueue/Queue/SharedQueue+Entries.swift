@@ -32,7 +32,7 @@ extension SharedQueue {
 
     /// A snapshot of an entry.
     public struct Entry: Sendable, Identifiable, Hashable {
-        /// The kind of a request.
+        /// The kind of request that an entry contains.
         public enum Kind: String, Sendable, Hashable { case download, outbox, plain, upload }
 
         /// The identifier of the entry.
