@@ -123,14 +123,18 @@ extension HTTPRequestSerialization {
     }
 
     /// Whether requests are sent before the responses to earlier requests have arrived.
-    @available(*, unavailable, message: "libcurl does not support pipelining. HTTP/2 requires no setting.")
+    @available(
+        *, unavailable, message: "Remove the setting: libcurl does not support pipelining, and HTTP/2 is the default."
+    )
     public var HTTPShouldUsePipelining: Bool {
         get { false }
         set {}
     }
 
     /// Whether requests are sent before the responses to earlier requests have arrived.
-    @available(*, unavailable, message: "libcurl does not support pipelining. HTTP/2 requires no setting.")
+    @available(
+        *, unavailable, message: "Remove the setting: libcurl does not support pipelining, and HTTP/2 is the default."
+    )
     public var httpShouldUsePipelining: Bool {
         get { false }
         set {}

@@ -72,7 +72,9 @@ extension Notification.Name {
     public static var AFURLSessionDidInvalidate: Notification.Name { networkingSessionDidInvalidate }
 
     /// Posted when a downloaded file could not be moved.
-    @available(*, unavailable, renamed: "networkingDownloadTaskDidFailToMoveFile", message: "The task also fails.")
+    @available(
+        *, unavailable, renamed: "networkingDownloadTaskDidFailToMoveFile", message: "The task also fails with that error."
+    )
     public static var AFURLSessionDownloadTaskDidFailToMoveFile: Notification.Name {
         networkingDownloadTaskDidFailToMoveFile
     }
@@ -103,11 +105,11 @@ public var AFNetworkingTaskDidCompleteResponseDataKey: String { TaskNotification
 public var AFNetworkingTaskDidCompleteErrorKey: String { TaskNotificationKey.error }
 
 /// The key of a download's file.
-@available(*, unavailable, renamed: "TaskNotificationKey.assetPath", message: "The value is a URL.")
+@available(*, unavailable, renamed: "TaskNotificationKey.assetPath", message: "Its value is a URL.")
 public var AFNetworkingTaskDidCompleteAssetPathKey: String { TaskNotificationKey.assetPath }
 
 /// The key of the metrics.
-@available(*, unavailable, renamed: "TaskNotificationKey.metrics", message: "The value is an OperationMetrics.")
+@available(*, unavailable, renamed: "TaskNotificationKey.metrics", message: "Its value is an OperationMetrics.")
 public var AFNetworkingTaskDidCompleteSessionTaskMetrics: String { TaskNotificationKey.metrics }
 
 /// The key of the object created by the response serializer, under its older name.
@@ -127,7 +129,7 @@ public var AFNetworkingTaskDidFinishResponseDataKey: String { TaskNotificationKe
 public var AFNetworkingTaskDidFinishErrorKey: String { TaskNotificationKey.error }
 
 /// The key of a download's file, under its older name.
-@available(*, unavailable, renamed: "TaskNotificationKey.assetPath", message: "The value is a URL.")
+@available(*, unavailable, renamed: "TaskNotificationKey.assetPath", message: "Its value is a URL.")
 public var AFNetworkingTaskDidFinishAssetPathKey: String { TaskNotificationKey.assetPath }
 
 // Replacements for the members of AFNetworking's session managers.
@@ -146,7 +148,9 @@ extension URLSessionManager {
     public final func invalidateSessionCancelingTasks(_ cancelPendingTasks: Bool, resetSession: Bool) {}
 
     /// Whether the creation of background uploads is retried.
-    @available(*, unavailable, message: "Linux does not support background sessions. DownloadQueue outlives the process.")
+    @available(
+        *, unavailable, message: "Linux does not support background sessions. Use DownloadQueue, which outlives the process."
+    )
     public final var attemptsToRecreateUploadTasksForBackgroundSessions: Bool {
         get { false }
         set {}
@@ -306,11 +310,13 @@ extension URLSessionManager {
     public final func setSessionDidBecomeInvalidBlock(_ block: ((URLSession, NSError?) -> Void)?) {}
 
     /// Sets the handler for authentication challenges.
-    @available(*, unavailable, message: "Set sessionDidReceiveAuthenticationChallengeHandler and call its closure.")
+    @available(*, unavailable, message: "Set sessionDidReceiveAuthenticationChallengeHandler, which replies with a closure.")
     public final func setSessionDidReceiveAuthenticationChallengeBlock(_ block: Any?) {}
 
     /// Sets the handler for the end of a background session's events.
-    @available(*, unavailable, message: "Linux does not support background sessions. DownloadQueue outlives the process.")
+    @available(
+        *, unavailable, message: "Linux does not support background sessions. Use DownloadQueue, which outlives the process."
+    )
     public final func setDidFinishEventsForBackgroundURLSessionBlock(_ block: ((URLSession) -> Void)?) {}
 
     // MARK: All tasks
@@ -329,11 +335,11 @@ extension URLSessionManager {
     ) {}
 
     /// Sets the handler for authentication challenges.
-    @available(*, unavailable, message: "Set taskDidReceiveAuthenticationChallengeHandler and call its closure.")
+    @available(*, unavailable, message: "Set taskDidReceiveAuthenticationChallengeHandler, which replies with a closure.")
     public final func setTaskDidReceiveAuthenticationChallengeBlock(_ block: Any?) {}
 
     /// Sets the handler for authentication challenges.
-    @available(*, unavailable, message: "Set taskDidReceiveAuthenticationChallengeHandler and call its closure.")
+    @available(*, unavailable, message: "Set taskDidReceiveAuthenticationChallengeHandler, which replies with a closure.")
     public final func setAuthenticationChallengeHandler(_ handler: Any?) {}
 
     /// Sets the handler for sent bytes.
@@ -413,7 +419,7 @@ extension SessionDownloadTask {
     /// Ends the task, and produces data with which another task can resume it.
     @available(
         *, unavailable, renamed: "cancel(byProducingResumeData:)",
-        message: "The resume data has Convoy's own format."
+        message: "The resume data has Convoy's format, not Foundation's."
     )
     public final func cancelByProducingResumeData(_ completionHandler: @escaping (Data?) -> Void) {}
 }

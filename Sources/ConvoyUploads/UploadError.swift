@@ -72,7 +72,7 @@ extension UploadError: SelfDescribingError {
     /// A sentence that describes the failure, without the URL.
     package var sentence: String {
         switch reason {
-        case .noSource: "The upload has nothing to send."
+        case .noSource: "The upload has no file, data or sequence to send."
         case .unsuitableRequest: "An upload request must have an http or https URL and no body."
         case .unreadableSource(let reason): "The source cannot be read. \(reason)"
         case .sourceChanged: "The source has changed since the upload began."
@@ -89,7 +89,7 @@ extension UploadError: SelfDescribingError {
                 + "not 1.0.0."
         case .tooLarge(let limit):
             "The server does not accept an upload of this size\(limit.map { ": at most \($0) bytes" } ?? "")."
-        case .invalidAnswer(let reason): "The response of the server is invalid. \(reason)"
+        case .invalidAnswer(let reason): "The server's response is invalid. \(reason)"
         case .invalidOffset(let offset, let allowed):
             "The server reported \(offset) bytes, but only \(allowed.lowerBound) to \(allowed.upperBound) are possible."
         case .bytesNotKept(let offset): "The server requires the bytes from offset \(offset), which are no longer available."

@@ -91,15 +91,15 @@ extension DownloadError: SelfDescribingError {
     /// A sentence that describes the failure, without the URL.
     package var sentence: String {
         switch reason {
-        case .noDestination: "The download has no destination."
-        case .noSource: "The file has no http or https URL."
+        case .noDestination: "The download has no destination. Set one before it starts."
+        case .noSource: "The Metalink has no http or https URL for the file."
         case .unusableDestination(let url):
             "Cannot write a file at \(Self.shown(url)). Choose a file URL that is not a directory."
         case .fileExists(let url): "The file \(Self.shown(url)) already exists."
         case .inUse(let url): "Another download is writing the file \(Self.shown(url))."
         case .checksumMismatch(let expected, let actual):
             "The checksum of the file is \(actual), but \(expected) was expected."
-        case .piecesMismatch: "Pieces of the file do not match their checksums."
+        case .piecesMismatch: "Pieces of the file do not match their checksums. The received bytes were discarded."
         case .notEnoughSpace(let needed, let available, let url):
             "The file \(Self.shown(url)) needs \(needed) bytes, but the disk has only \(available) bytes available."
         case .unexpectedLength(let expected, let actual):

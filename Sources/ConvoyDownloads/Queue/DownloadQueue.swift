@@ -321,7 +321,7 @@ extension DownloadQueueError: LocalizedError, CustomStringConvertible {
         case .unknownDependency(let id, let dependent):
             "The request \(dependent) depends on \(id), which is not in the queue."
         case .dependencyCycle(let id): "The request \(id) depends on itself through other requests."
-        case .secretInURL(let url): "The URL \(url) contains a secret, which would be stored."
+        case .secretInURL(let url): "The URL \(url) contains a secret, which would be stored. Send it in a header field."
         case .unsuitableRequest(let reason): "The request cannot be stored: \(reason)"
         case .unreadableBody(let file, let reason): "The file \(file.path) cannot be read: \(reason)"
         case .bodyMissing(let id): "The stored body of the entry \(id) is missing, or its length has changed."

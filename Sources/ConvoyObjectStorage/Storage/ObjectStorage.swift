@@ -138,7 +138,7 @@ public final class ObjectStorage: Sendable {
         let region = place.region
         let address = place.endpoint.address(of: try whole(key), in: region)
         guard let parsed = HTTPAddress(address) else {
-            throw ObjectStorageError(.invalidKey, "The key cannot be part of a URL.", key: key)
+            throw ObjectStorageError(.invalidKey, "The key cannot be represented in a URL.", key: key)
         }
         let signature = SignatureV4(
             credentials: try place.credentials.credentials(), region: region, date: place.memory.now)
@@ -183,7 +183,7 @@ struct StoragePlace: Sendable {
     /// - Parameter query: The encoded query.
     func url(_ address: String, query: String) throws(ObjectStorageError) -> URL {
         guard let url = URL(string: query.isEmpty ? address : "\(address)?\(query)") else {
-            throw ObjectStorageError(.invalidKey, "The key cannot be part of a URL.")
+            throw ObjectStorageError(.invalidKey, "The key cannot be represented in a URL.")
         }
         return url
     }

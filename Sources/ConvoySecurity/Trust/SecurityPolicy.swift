@@ -189,7 +189,7 @@ extension SecurityPolicy {
                 guard hostPolicies[try HostPattern(pattern)] == nil else {
                     throw DecodingError.dataCorruptedError(
                         forKey: .hostPolicies, in: container,
-                        debugDescription: "The pattern \(pattern.debugDescription) has more than one policy.")
+                        debugDescription: "The pattern \(pattern.debugDescription) has more than one policy. Keep only one.")
                 }
                 try setPolicy(policy, forHosts: pattern)
             } catch let error as DecodingError {

@@ -41,13 +41,13 @@ extension HTTPRequestSerializer {
             setStream(try MultipartLayout(pieces: [.file(FileSource(url: file))]), contentType: type, of: &request)
         case .stream(let stream, let length):
             guard length >= 0 else {
-                throw NSError.request(.invalidPart, "The length of a stream is negative.", subject: String(length))
+                throw NSError.request(.invalidPart, "The length of a stream must not be negative.", subject: String(length))
             }
             let layout = try MultipartLayout(pieces: [.stream(StreamSource(stream, length: length))])
             setStream(layout, contentType: MIMEType.unknown, of: &request)
         case .ownStream(let stream, let length):
             if let length, length < 0 {
-                throw NSError.request(.invalidPart, "The length of a body is negative.", subject: String(length))
+                throw NSError.request(.invalidPart, "The length of a body must not be negative.", subject: String(length))
             }
             setStream(stream, length: length, contentType: MIMEType.unknown, of: &request)
         }

@@ -129,7 +129,7 @@ public struct MultipartFormData {
         for (name, value) in headers where !HTTPSyntax.isToken(name) || !HTTPSyntax.isFieldValue(value) {
             fail("The header \(name) of a part has an invalid name or value.", subject: name)
         }
-        if case .stream(let source) = body, source.length < 0 { fail("The length of a part is negative.") }
+        if case .stream(let source) = body, source.length < 0 { fail("The length of a part must not be negative.") }
         parts.append(MultipartPart(headers: headers, body: body))
     }
 

@@ -67,7 +67,7 @@ extension SharedQueueError: LocalizedError, CustomStringConvertible {
             "\(id.uuidString.lowercased()) depends on \(needed.uuidString.lowercased()), which is not in the queue."
         case .dependencyCycle(let id): "The request \(id.uuidString.lowercased()) depends on itself through other requests."
         case .unsuitableRequest(let reason): "The request cannot be stored. \(reason)"
-        case .secretInURL(let url): "The URL \(url) contains a secret, which would be stored."
+        case .secretInURL(let url): "The URL \(url) contains a secret, which would be stored. Send it in a header field."
         case .bodyTooLong(let length, let limit): "The body has \(length) bytes, but an entry can store at most \(limit)."
         case .unreadableBody(let file, let reason): "The body \(file.path) cannot be read: \(reason)"
         case .missingPlace(let reason): reason

@@ -148,7 +148,7 @@ enum OptionTable {
             "Files are looked up by name. A file that is not listed is an error."),
         .value(
             "range", "r", "FIRST-LAST", in: .files, of: [.get], once: true, "download only these bytes: 0-499, 500-, -500",
-            "The bytes are written to a separate file, which is never resumed. Other bytes from the server are an error."
+            "The bytes are written to a separate file, which is never resumed. It is an error if the server sends others."
         ),
         .flag(
             "content-on-error", nil, in: .files, of: [.get], once: true, alias: "fail-with-body",
@@ -170,7 +170,7 @@ enum OptionTable {
     private static let uploads: [ToolOption] = [
         .flag(
             "tus", nil, in: .files, of: [.put], "upload by tus 1.0, without querying the server",
-            "Without --tus, --draft and --plain, Convoy queries the server. The URL is the one that creates uploads."),
+            "Without --tus, --draft and --plain, the protocol is detected. URL is the one that creates uploads."),
         .flag(
             "draft", nil, in: .files, of: [.put], "upload by the IETF resumable-upload draft",
             "Uses interop version 6, or the version that the server announces."),
@@ -183,7 +183,7 @@ enum OptionTable {
             "1 to 64 (default: 1). Each part is at least 1 MiB. The server must be able to combine the parts."),
         .value(
             "chunk", nil, "BYTES", in: .files, of: [.put], "send at most BYTES per request: 500k, 8Mi",
-            "By default, as many as the server accepts in about a second. Smaller chunks lose less with a connection."),
+            "By default, as many as the server accepts in about a second. Smaller chunks lose less if a connection breaks."),
         .value(
             "checksum", nil, "ALGORITHM[=HEX]", in: .files, of: [.put], once: true,
             "verify FILE (sha-256=...) or chunks (sha-256)",
@@ -197,7 +197,7 @@ enum OptionTable {
             "when to resume: auto (default), always, never",
             """
             With auto, an interrupted upload is resumed, and fails if the server no longer has it. \
-            With always, it then starts over. With never, every upload starts over.
+            With always, it starts over instead. With never, every upload starts over.
             """),
         .value(
             "metadata", nil, "NAME=VALUE", in: .files, of: [.put], repeats: true, once: true,
@@ -380,6 +380,6 @@ enum OptionTable {
         .flag("no-config", nil, in: .output, once: true, "ignore the configuration"),
         .flag(
             "help", "h", in: .output, of: Set(Command.allCases), once: true, "print the help",
-            "If a topic follows, print the help for that topic."),
+            "With a topic, prints only the help for that topic."),
     ]
 }

@@ -39,7 +39,7 @@ extension OptionTable {
         .value(
             "older-than", nil, "TIME", in: .queue, of: [.queue], once: true,
             "purge entries that ended before TIME: 90, 10m, 7d",
-            "TIME is an age in seconds, or in minutes, hours or days with m, h or d."),
+            "TIME is an age in seconds, or with the unit m, h or d."),
         .value("jobs", nil, "N", in: .queue, of: [.queue], once: true, "limit: concurrent requests, or none"),
         .value(
             "rate", nil, "R", in: .queue, of: [.queue], once: true, "limit: requests per second, or none",
@@ -102,11 +102,11 @@ extension OptionTable {
         ),
         .value(
             "priority", nil, "LEVEL", completes: .oneOf(QueueAction.priorities), in: .entries, of: [.queue], once: true,
-            "very-low, low, normal, high or very-high", "Each level is worth 15 minutes of waiting."),
+            "very-low, low, normal, high or very-high", "Each level counts as 15 minutes of waiting time."),
         .value(
             "not-before", nil, "TIME", in: .entries, of: [.queue], once: true,
             "start after TIME: 10m, or 2026-12-01T09:00:00Z",
-            "TIME is a delay in seconds, or in minutes, hours or days with m, h or d, or an ISO 8601 time."),
+            "TIME is a delay in seconds, a delay with the unit m, h or d, or an ISO 8601 time."),
         .value(
             "deadline", nil, "TIME", in: .entries, of: [.queue], once: true, "fail unless the last attempt starts by TIME"
         ),

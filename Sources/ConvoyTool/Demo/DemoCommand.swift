@@ -14,7 +14,7 @@ enum DemoCommand {
         }
         defer { server.server.stop() }
         let begun = ContinuousClock.now
-        display.say("A server inside this program listens on \(server.url.absoluteString).")
+        display.say("A built-in server listens on \(server.url.absoluteString).")
 
         let parts = [ChainDemo.run, BatchDemo.run, PauseDemo.run]
         var isRight = true

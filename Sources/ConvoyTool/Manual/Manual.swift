@@ -85,7 +85,7 @@ enum Manual {
         var sentences = [sentence(option.summary)]
         if !option.details.isEmpty { sentences.append(option.details) }
         if let alias = option.alias { sentences.append("Also as --\(alias).") }
-        if option.repeats { sentences.append("It may be given several times.") }
+        if option.repeats { sentences.append("The option may be given several times.") }
         if option.commands.count == 1, let command = option.commands.first {
             sentences.append("Only with \(command.rawValue).")
         }

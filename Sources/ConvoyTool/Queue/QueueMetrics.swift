@@ -25,16 +25,18 @@ enum QueueMetrics {
                 ])
             add("convoy_worker_running", "gauge", "Entries that this worker is processing.", [("", statistics.running)])
             add(
-                "convoy_worker_connected", "gauge", "Whether this worker is connected to the database.",
+                "convoy_worker_connected", "gauge", "1 if this worker is connected to the database, otherwise 0.",
                 [("", statistics.isConnected ? 1 : 0)])
         }
-        add("convoy_queue_up", "gauge", "Whether the database responds.", [("", overview == nil ? 0 : 1)])
+        add("convoy_queue_up", "gauge", "1 if the database responds, otherwise 0.", [("", overview == nil ? 0 : 1)])
         guard let overview else { return text }
         add(
             "convoy_queue_entries", "gauge", "Entries by state.",
             WorkState.allCases.map { ("{state=\"\($0.rawValue)\"}", overview.counts[$0] ?? 0) })
         add("convoy_queue_workers", "gauge", "Live workers.", [("", overview.workers.count)])
-        add("convoy_queue_paused", "gauge", "Whether the whole queue is paused.", [("", overview.isPaused ? 1 : 0)])
+        add(
+            "convoy_queue_paused", "gauge", "1 if the whole queue is paused, otherwise 0.", [("", overview.isPaused ? 1 : 0)]
+        )
         return text
     }
 

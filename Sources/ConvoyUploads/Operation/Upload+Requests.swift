@@ -169,6 +169,6 @@ extension Upload {
             return UploadFailure(error: error, head: answer.head, data: answer.data, isOfStatus: true)
         }
         return UploadFailure(
-            error: UploadError(.invalidAnswer("The status is \(answer.status).")), head: answer.head)
+            error: UploadError(.invalidAnswer("The status \(answer.status) was not expected.")), head: answer.head)
     }
 }

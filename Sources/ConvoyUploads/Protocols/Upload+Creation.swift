@@ -96,7 +96,7 @@ extension Upload {
         state.withLock { $0.mustNotRepeat = false }
         guard answer.status == 201 else { throw creationFailure(answer) }
         guard let place = try answer.location() else {
-            throw UploadError(.invalidAnswer("It contains no URL for the upload."))
+            throw UploadError(.invalidAnswer("The upload's URL is missing."))
         }
         state.withLock { $0.record.expires = answer.head["Upload-Expires"] ?? $0.record.expires }
         var part = UploadPart(url: place, range: range, bound: carried)
@@ -125,7 +125,7 @@ extension Upload {
         let answer = try await send(sent)
         guard answer.status == 201 else { throw creationFailure(answer) }
         guard let place = try answer.location() else {
-            throw UploadError(.invalidAnswer("It contains no URL for the upload."))
+            throw UploadError(.invalidAnswer("The upload's URL is missing."))
         }
         // If the server reports the combined length, it must be the total length of the parts.
         var question = uploadRequest("HEAD", place)

@@ -56,7 +56,8 @@ extension CurlReader {
         addOutput(values, index, to: &draft)
         if hasBody {
             guard !["GET", "HEAD"].contains(draft.method) else {
-                throw CurlCommandLine.Problem(description: "A manifest has no body for a \(draft.method).")
+                throw CurlCommandLine.Problem(
+                    description: "A manifest does not support a body in a \(draft.method) request.")
             }
             addBody(upload, to: &draft)
         }
