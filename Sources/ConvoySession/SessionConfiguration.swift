@@ -223,21 +223,21 @@ extension SessionConfiguration: Codable {
             (CodingKeys.timeoutIntervalForRequest, timeoutIntervalForRequest),
             (.timeoutIntervalForResource, timeoutIntervalForResource),
         ] {
-            if let time, !(time >= 0) { throw corrupted(key, "The time must not be negative.") }
+            if let time, !(time >= 0) { throw corrupted(key, "The timeout must not be negative.") }
         }
         try read(.httpAdditionalHeaders, &httpAdditionalHeaders)
         if let policy = try values.decodeIfPresent(UInt.self, forKey: .requestCachePolicy) {
             guard let policy = URLRequest.CachePolicy(rawValue: policy) else {
-                throw corrupted(.requestCachePolicy, "The cache policy is unknown.")
+                throw corrupted(.requestCachePolicy, "The number is not a cache policy of URLRequest.")
             }
             requestCachePolicy = policy
         }
         try read(.httpMaximumConnectionsPerHost, &httpMaximumConnectionsPerHost)
         try read(.maximumConnections, &maximumConnections)
         guard httpMaximumConnectionsPerHost >= 1 else {
-            throw corrupted(.httpMaximumConnectionsPerHost, "The number must be at least 1.")
+            throw corrupted(.httpMaximumConnectionsPerHost, "Allow at least one connection per host.")
         }
-        guard maximumConnections >= 1 else { throw corrupted(.maximumConnections, "The number must be at least 1.") }
+        guard maximumConnections >= 1 else { throw corrupted(.maximumConnections, "Allow at least one connection.") }
         try read(.waitsForConnectivity, &waitsForConnectivity)
         try read(.allowsCellularAccess, &allowsCellularAccess)
         try read(.securityPolicy, &connection.securityPolicy)
@@ -245,7 +245,7 @@ extension SessionConfiguration: Codable {
         try read(.minimumTLSVersion, &connection.minimumTLSVersion)
         connection.maximumTLSVersion = try values.decodeIfPresent(TLSVersion.self, forKey: .maximumTLSVersion)
         try read(.temporaryDirectory, &temporaryDirectory)
-        guard temporaryDirectory.isFileURL else { throw corrupted(.temporaryDirectory, "The URL is not a file URL.") }
+        guard temporaryDirectory.isFileURL else { throw corrupted(.temporaryDirectory, "The directory must be a file URL.") }
         switch try values.decodeIfPresent(StoreScope.self, forKey: .cookies) {
         case .off: cookies = .none
         case .session: cookies = .own
@@ -258,7 +258,7 @@ extension SessionConfiguration: Codable {
         }
         if let type = try values.decodeIfPresent(String.self, forKey: .networkServiceType) {
             guard let type = NetworkServiceType.allCases.first(where: { "\($0)" == type }) else {
-                throw corrupted(.networkServiceType, "The type of traffic is unknown.")
+                throw corrupted(.networkServiceType, "Unknown type of traffic: use a case of NetworkServiceType.")
             }
             networkServiceType = type
         }

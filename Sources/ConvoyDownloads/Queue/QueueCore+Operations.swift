@@ -16,7 +16,7 @@ extension QueueCore {
         let isOver = operation.isCancelled || operation.isFinished
         let answer = update { state -> Answer in
             if let known = state.running[key] {
-                // An earlier start is still being stored. The operation continues once it has been stored.
+                // An earlier start is still being stored. The operation continues when that change is on the disk.
                 guard known.isStored else { return .waits }
                 state.running[key]?.retries = retries
                 return beginAgain(operation, id, counting: retries - known.retries, &state, begin) ? .begins : .waits

@@ -338,7 +338,7 @@ extension URLConnectionOperation: RequestConfigurable {
         }
     }
 
-    /// Starts to report events if new settings require it, and records rare settings.
+    /// Starts reporting events if new settings require it, and records which rarely used settings are set.
     final func beginToTell(_ settings: RequestSettings) {
         let prepared = settings.prepared
         noteRareSettings(prepared)

@@ -18,7 +18,7 @@ import Foundation
 public final class HARRecorder: Sendable {
     private let recording: Recording
 
-    /// The recording monitor: add it to the `eventMonitors` of managers and operations.
+    /// The monitor that records. Add it to the `eventMonitors` of managers and operations.
     public let monitor: EventMonitor
 
     /// Creates an empty recorder.

@@ -97,8 +97,8 @@ public final class NetworkActivityMonitor: Sendable {
         set { state.withLock { $0.activationDelay = newValue } }
     }
 
-    /// The delay between the end of all activity and hiding it, in seconds. 0.17 by default. Negative numbers and NaN
-    /// count as 0.
+    /// The delay, in seconds, between the end of all activity and the moment when the indicator is hidden. 0.17 by
+    /// default. Negative numbers and NaN count as 0.
     public var completionDelay: TimeInterval {
         get { state.withLock { $0.completionDelay } }
         set { state.withLock { $0.completionDelay = newValue } }

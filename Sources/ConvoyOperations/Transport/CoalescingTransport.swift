@@ -16,7 +16,7 @@ package struct SharedTransferKey: Hashable, Sendable {
     /// The revision of the cookie store, because different cookies may change the response.
     private let cookieRevision: UInt64
     private let handlesCookies: Bool
-    /// The site that makes the request, on which some cookies depend.
+    /// The site on whose behalf the request is made, which determines its `SameSite` cookies.
     private let site: URL?
 
     /// Creates a key; nil for a request that cannot share its transfer.

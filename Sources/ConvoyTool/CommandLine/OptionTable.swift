@@ -170,7 +170,7 @@ enum OptionTable {
     private static let uploads: [ToolOption] = [
         .flag(
             "tus", nil, in: .files, of: [.put], "upload by tus 1.0, without querying the server",
-            "Without --tus, --draft and --plain, the protocol is detected. URL is the one that creates uploads."),
+            "Without --tus, --draft and --plain, the protocol is detected. URL must be the one that creates uploads."),
         .flag(
             "draft", nil, in: .files, of: [.put], "upload by the IETF resumable-upload draft",
             "Uses interop version 6, or the version that the server announces."),

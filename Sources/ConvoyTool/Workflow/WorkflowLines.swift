@@ -2,7 +2,7 @@ import Convoy
 import ConvoyWorkflow
 import Foundation
 
-/// The lines about a request of a workflow.
+/// The lines that the run of a workflow prints about its requests.
 enum WorkflowLines {
     static func success(_ outcome: RequestOutcome, _ display: Display) -> String {
         let mark = display.showsMarks ? display.paint(Display.hasUnicode ? "✓ " : "* ", .green) : ""

@@ -148,12 +148,12 @@ extension Proxy {
         // libcurl would guess a different scheme for a host such as `ftp.example.com`, and then reject it.
         let address = text.contains("://") ? text : "http://\(text)"
         guard !address.utf8.contains(0), let url = curl_url() else {
-            throw URLError(.badURL, url: nil, "The proxy URL is invalid.")
+            throw URLError(.badURL, url: nil, "Invalid proxy URL: use a form such as http://host:3128.")
         }
         defer { curl_url_cleanup(url) }
         guard curl_url_set(url, CURLUPART_URL, address, UInt32(CURLU_NON_SUPPORT_SCHEME)) == CURLUE_OK,
             let scheme = part(CURLUPART_SCHEME, of: url), let encoded = part(CURLUPART_HOST, of: url), !encoded.isEmpty
-        else { throw URLError(.badURL, url: nil, "The proxy URL is invalid.") }
+        else { throw URLError(.badURL, url: nil, "Invalid proxy URL: use a form such as http://host:3128.") }
         guard let kind = Kind(scheme: scheme) else {
             throw URLError(.unsupportedURL, url: nil, "Unsupported proxy scheme: \(scheme).")
         }

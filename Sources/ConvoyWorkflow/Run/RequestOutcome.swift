@@ -75,7 +75,7 @@ public struct RequestOutcome: Sendable {
     public internal(set) var seconds: Double = 0
     /// The time when all dependencies had ended.
     public internal(set) var ready: Date?
-    /// The metrics of the requests.
+    /// The metrics of each request that was sent, including those of pages and polls, if they are collected.
     public internal(set) var metrics: [OperationMetrics] = []
     /// The captured values, as JSON.
     public internal(set) var captures: [(name: String, value: String)] = []

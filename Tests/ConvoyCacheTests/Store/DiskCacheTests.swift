@@ -68,7 +68,7 @@ import Testing
         try eventually("no file is left") { try disk.files().isEmpty }
     }
 
-    @Test("a response larger than the memory's share is found immediately, although it is not written yet")
+    @Test("a response larger than the memory's share is found immediately, even before it is written to disk")
     func smallMemory() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open(memoryCapacity: 64 << 10)

@@ -51,7 +51,7 @@ import Testing
         #expect(junk?.serializedResponseObject == nil)
     }
 
-    @Test func `the limits of JSON apply`() {
+    @Test func `the limits for JSON responses also apply to decoded values`() {
         var serializer = DecodableResponseSerializer([[Int]].self)
         serializer.limits.maximumNestingDepth = 1
         #expect(limit(failure { try serializer.responseObject(for: nil, data: bytes("[[1]]")) }) == .nestingDepth)

@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func `blank continuations count towards the limits`() {
+    @Test func `blank continuation lines count towards the limits`() {
         let fold = String(repeating: " ", count: 1000) + "\r\n"
         var parser = HeadParser()
         let text = "HTTP/1.1 200 OK\r\nX: 1\r\n" + String(repeating: fold, count: 262)
