@@ -119,7 +119,7 @@ extension NextStep {
         var step = NextStep.finish
         /// The retries so far, including the retry that the step makes.
         var record: RetryRecord
-        /// The event to report.
+        /// The retry decision to report to handlers and monitors; nil if there is nothing to report.
         var event: RetryEvent?
         /// Whether the step answers a challenge, so that the next attempt continues at the target of the redirects.
         var answersChallenge = false

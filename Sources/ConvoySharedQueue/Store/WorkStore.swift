@@ -149,7 +149,7 @@ package final class WorkStore {
         return count
     }
 
-    /// Runs a transaction, and repeats it if another one has interfered.
+    /// Runs a transaction, and repeats it if it conflicts with another one.
     func transaction<Result>(_ body: () throws(SharedQueueError) -> Result) throws(SharedQueueError) -> Result {
         var attempt = 0
         while true {

@@ -157,7 +157,7 @@ final class StoredResponseDelivery: @unchecked Sendable {
     private(set) var isReading = false
     /// The time at which the cache was consulted; nil if metrics are not collected or have already been reported.
     @exclusivity(unchecked) var start: StartMoment?
-    /// Whether bytes of the stored body have been passed to the delegate.
+    /// Whether the stored head has been passed on, after which the response cannot be requested again.
     var hasBegun = false
 
     init(_ stored: any ServableResponse) {
