@@ -150,7 +150,7 @@ public final class CookieStore: Sendable {
     ///   - cookie: The cookie. It replaces a cookie with the same name, domain and path, and keeps that cookie's
     ///     creation time. An expired cookie only removes it.
     ///   - url: The URL of the response that the cookie is attributed to; nil to check the cookie on its own.
-    /// - Returns: false if the rules reject the cookie: because it contains characters that would end it, exceeds 4096
+    /// - Returns: False if the rules reject the cookie: because it contains characters that would end it, exceeds 4096
     ///   bytes, is for a public suffix, is `SameSite=None` without `Secure`, violates its name prefix (`__Host-`,
     ///   `__Secure-`), or is for a domain that the URL's host may not set.
     @discardableResult

@@ -28,7 +28,7 @@ public struct ObjectStorageError: Error, Sendable, Hashable {
     public internal(set) var bucket: String?
     /// The key of the object, without the storage's prefix; nil for a request that is not about an object.
     public internal(set) var key: String?
-    /// Whether the response has corrected the region or clock, so that a second request may succeed.
+    /// Whether the response has supplied the correct region or time, so that a second request may succeed.
     var isCorrected = false
 
     /// Creates an error of this library.

@@ -48,7 +48,7 @@ final class BodySpool: Sendable {
 
     /// Appends bytes.
     ///
-    /// - Returns: false if the spool has given up.
+    /// - Returns: False if the spool has given up.
     func write(_ bytes: [UInt8]) -> Bool {
         let isTaken = state.withLock { state in
             if state.backlog + bytes.count > Self.backlogLimit { state.hasFailed = true }

@@ -69,7 +69,7 @@ final class DiskStore: @unchecked Sendable {
 
     /// Queues a change.
     ///
-    /// - Returns: false if too many changes are pending. A removal is always accepted.
+    /// - Returns: False if too many changes are pending. A removal is always accepted.
     @discardableResult
     func add(_ operation: DiskOperation) -> Bool {
         let (isTaken, isDue) = pending.withLock { pending -> (Bool, Bool) in

@@ -41,8 +41,8 @@ public struct AddressGuard: Sendable, Hashable {
     /// Creates a guard with lists of networks.
     ///
     /// - Parameters:
-    ///   - allow: the only allowed networks. If empty, all networks that are not denied are allowed.
-    ///   - deny: the networks to refuse, even inside an allowed network.
+    ///   - allow: The only allowed networks. If empty, all networks that are not denied are allowed.
+    ///   - deny: The networks to refuse, even inside an allowed network.
     public init(allow: [IPNetwork] = [], deny: [IPNetwork]) {
         self.init(allow, deny, allow.isEmpty ? .allowed : .refused)
     }
@@ -80,8 +80,8 @@ public struct AddressGuard: Sendable, Hashable {
     /// Returns the reason connections to an address are refused, or nil if they are allowed.
     ///
     /// - Parameters:
-    ///   - address: the address of a server or proxy.
-    ///   - isProxy: whether the address belongs to a proxy. The refusal reports this value.
+    ///   - address: The address of a server or proxy.
+    ///   - isProxy: Whether the address belongs to a proxy. The refusal reports this value.
     public func refusal(of address: IPAddress, isProxy: Bool = false) -> AddressRefusal? {
         let own = address.unmapped
         var all = [own] + own.embedded

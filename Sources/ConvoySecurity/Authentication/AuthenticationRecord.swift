@@ -115,8 +115,8 @@ package final class AuthenticationRecord: RequestAuthorizer {
     /// Evaluates the challenges of a response.
     ///
     /// - Parameters:
-    ///   - fields: the values of `WWW-Authenticate` or `Proxy-Authenticate`.
-    ///   - server: the server or proxy that sent the challenges.
+    ///   - fields: The values of `WWW-Authenticate` or `Proxy-Authenticate`.
+    ///   - server: The server or proxy that sent the challenges.
     package func evaluate(_ fields: [String], of server: AuthenticatingServer) -> AuthenticationVerdict {
         let offers = Self.offers(HTTPChallenge.parse(fields))
         let open = state.withLock { state -> [(ProtectionSpace, HTTPChallenge, RefusalCounts)]? in
@@ -219,7 +219,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
     /// Answers the challenge with a credential. Returns false if the credential cannot be sent, for example because the
     /// user name contains a colon.
     ///
-    /// - Parameter keeps: whether to store the credential after the server accepts it.
+    /// - Parameter keeps: Whether to store the credential after the server accepts it.
     package func answer(_ question: AuthenticationQuestion, with credential: URLCredential, keeps: Bool) -> Bool {
         var answer = Answer(space: question.space, credential: credential)
         if question.space.method == .digest {
@@ -269,8 +269,8 @@ package final class AuthenticationRecord: RequestAuthorizer {
     /// proof is valid, is missing (it is optional), or covers a body that was not kept.
     ///
     /// - Parameters:
-    ///   - server: the server that answered the last request.
-    ///   - info: the values of the server's `Authentication-Info` fields.
+    ///   - server: The server that answered the last request.
+    ///   - info: The values of the server's `Authentication-Info` fields.
     package func proofFailure(at server: AuthenticatingServer, info: [String]) -> ResponseAuthenticationFailure? {
         guard !info.isEmpty, let sent = state.withLock({ $0.sent[server] }), let use = sent.use,
             let challenge = sent.answer.nonce?.challenge, challenge.protections.contains(.auth)
@@ -295,9 +295,9 @@ package final class AuthenticationRecord: RequestAuthorizer {
     /// Remembers the challenges of all servers and proxies that accepted the last request.
     ///
     /// - Parameters:
-    ///   - server: the server or proxy that did not accept the request.
-    ///   - last: the server that responded.
-    ///   - info: the values of the `Authentication-Info` fields of `last`.
+    ///   - server: The server or proxy that did not accept the request.
+    ///   - last: The server that responded.
+    ///   - info: The values of the `Authentication-Info` fields of `last`.
     package func noteSuccess(except server: AuthenticatingServer?, at last: AuthenticatingServer?, info: [String]) {
         let (passed, kept) = state.withLock { state in
             let passed = state.sent.filter { $0.key != server }
@@ -376,7 +376,7 @@ struct RefusalCounts: Sendable {
 
     /// Records that a server has refused the answer for a space.
     ///
-    /// - Parameter offered: the realms of the server's new challenges. If the realm of the space is not among them, the
+    /// - Parameter offered: The realms of the server's new challenges. If the realm of the space is not among them, the
     ///   credential may still be valid for the space.
     mutating func note(_ space: ProtectionSpace, offering offered: [String?]) {
         if offered.contains(space.realm) {

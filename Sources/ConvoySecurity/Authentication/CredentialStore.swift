@@ -41,8 +41,8 @@ public final class CredentialStore: Sendable {
     /// was set last.
     ///
     /// - Parameters:
-    ///   - space: the space of the challenge.
-    ///   - user: the user whose credential to return; nil for any user.
+    ///   - space: The space of the challenge.
+    ///   - user: The user whose credential to return; nil for any user.
     public func credential(for space: ProtectionSpace, user: String? = nil) -> URLCredential? {
         contents.withLock { contents in
             for credentials in Self.known(for: space, in: contents) {
@@ -88,7 +88,7 @@ public final class CredentialStore: Sendable {
     /// Adds a credential for all realms and methods of a URL's server. The server chooses the method, so Basic may send
     /// the credential in clear text. To restrict the method, use a ``ProtectionSpace``.
     ///
-    /// - Returns: false, without any change, if the URL is not an HTTP or HTTPS URL with a host.
+    /// - Returns: False, without any change, if the URL is not an HTTP or HTTPS URL with a host.
     @discardableResult
     public func set(_ credential: URLCredential, forOriginOf url: URL) -> Bool {
         guard let origin = AuthenticatingServer(url) else { return false }

@@ -5,13 +5,13 @@ extension DigestChallenge {
     /// Returns the value of the `Authorization` or `Proxy-Authorization` field (RFC 7616, section 3.4).
     ///
     /// - Parameters:
-    ///   - method: the method of the request, case-sensitive.
-    ///   - uri: the request target as it is sent: path and query; host and port for CONNECT; or the entire URL for
+    ///   - method: The method of the request, case-sensitive.
+    ///   - uri: The request target as it is sent: path and query; host and port for CONNECT; or the entire URL for
     ///     other requests to a proxy.
-    ///   - body: the body, which may be empty; nil if it cannot be hashed because it is a stream. A server that offers
+    ///   - body: The body, which may be empty; nil if it cannot be hashed because it is a stream. A server that offers
     ///     `qop=auth` does not require the body.
-    ///   - count: the number of requests with this nonce, including this request.
-    ///   - cnonce: the client nonce. It must not be empty or contain quotes or control characters. See ``DigestNonce``.
+    ///   - count: The number of requests with this nonce, including this request.
+    ///   - cnonce: The client nonce. It must not be empty or contain quotes or control characters. See ``DigestNonce``.
     /// - Returns: nil if the server requires a hash of the body and the body is nil, if the user name or another value
     ///   contains control characters, or if OpenSSL rejects the hash function.
     package func authorization(
@@ -57,7 +57,7 @@ extension DigestChallenge {
 
     /// Returns the hash that proves knowledge of the password (RFC 7616, sections 3.4.1 to 3.4.3).
     ///
-    /// - Parameter request: the method, a colon and the target; for the server's proof, without the method.
+    /// - Parameter request: The method, a colon and the target; for the server's proof, without the method.
     func response(user: String, password: String, request: String, body: Data, use: Use) -> String? {
         let function = algorithm.function
         guard
@@ -200,9 +200,9 @@ extension DigestChallenge {
     /// Returns whether the server has proved that it knows the password (`rspauth`).
     ///
     /// - Parameters:
-    ///   - uri: the request target. Like `count` and `cnonce`, it must be the same as in the request's authorization.
-    ///   - body: the body of the response, for a server that hashes it; nil if it was not kept.
-    /// - Returns: false if the proof is wrong; nil if it is missing, or if it covers a body that was not kept.
+    ///   - uri: The request target. Like `count` and `cnonce`, it must be the same as in the request's authorization.
+    ///   - body: The body of the response, for a server that hashes it; nil if it was not kept.
+    /// - Returns: False if the proof is wrong; nil if it is missing, or if it covers a body that was not kept.
     package func verifies(
         _ info: DigestAuthenticationInfo, user: String, password: String, uri: String, body: Data?, count: UInt32,
         cnonce: String

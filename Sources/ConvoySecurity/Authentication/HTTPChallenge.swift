@@ -35,7 +35,7 @@ package struct HTTPChallenge: Sendable, Hashable {
     /// The following challenges are still parsed. Two common server errors are accepted: missing quotes around values,
     /// and a missing comma after a quoted value. An unterminated quoted string invalidates the rest of its line.
     ///
-    /// - Returns: at most 32 challenges with at most 64 parameters each. Only the first 16 KiB of a line are parsed,
+    /// - Returns: At most 32 challenges with at most 64 parameters each. Only the first 16 KiB of a line are parsed,
     ///   and a challenge that is cut off is dropped.
     package static func parse(_ fieldValues: [String]) -> [HTTPChallenge] {
         var challenges: [HTTPChallenge] = []

@@ -37,8 +37,8 @@ public struct Netrc: Sendable {
     /// Reads a file. Blocks.
     ///
     /// - Parameters:
-    ///   - file: the file, for example ``standardLocation``.
-    ///   - allowingOthersToRead: whether to accept a file that its group or all users can read.
+    ///   - file: The file, for example ``standardLocation``.
+    ///   - allowingOthersToRead: Whether to accept a file that its group or all users can read.
     /// - Throws: `NetrcError`.
     public init(contentsOf file: URL, allowingOthersToRead: Bool = false) throws(NetrcError) {
         let data = try Self.contents(of: file, allowingOthersToRead: allowingOthersToRead)
@@ -59,9 +59,9 @@ public struct Netrc: Sendable {
     /// Returns the credential for a host.
     ///
     /// - Parameters:
-    ///   - host: the name or address, in any case.
-    ///   - user: the user whose password is needed; nil for the host's first user.
-    /// - Returns: the first entry of the host with that user or without a user, or the `default` entry if the host has
+    ///   - host: The name or address, in any case.
+    ///   - user: The user whose password is needed; nil for the host's first user.
+    /// - Returns: The first entry of the host with that user or without a user, or the `default` entry if the host has
     ///   no entries. A missing user name or password becomes an empty string. If both are missing, the result is nil.
     public func credential(forHost host: String, user: String? = nil) -> URLCredential? {
         let host = ProtectionSpace.normalized(host: host)

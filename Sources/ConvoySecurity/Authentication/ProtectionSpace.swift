@@ -25,13 +25,13 @@ public struct ProtectionSpace: Sendable, Hashable {
     /// Creates a protection space.
     ///
     /// - Parameters:
-    ///   - host: a name or an address, as in a URL. Case, brackets, and a trailing dot after more than one label are
+    ///   - host: A name or an address, as in a URL. Case, brackets, and a trailing dot after more than one label are
     ///     ignored.
-    ///   - port: the port, even if it is the scheme's default.
+    ///   - port: The port, even if it is the scheme's default.
     ///   - scheme: "http" or "https".
-    ///   - realm: the realm of the challenge; nil for no realm, or for all realms in a ``CredentialStore``.
-    ///   - method: the method of the challenge.
-    ///   - isProxy: whether `host` is a proxy.
+    ///   - realm: The realm of the challenge; nil for no realm, or for all realms in a ``CredentialStore``.
+    ///   - method: The method of the challenge.
+    ///   - isProxy: Whether `host` is a proxy.
     public init(
         host: String, port: Int, scheme: String, realm: String? = nil, method: AuthenticationMethod, isProxy: Bool = false
     ) {

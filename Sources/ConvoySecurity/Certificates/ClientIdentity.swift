@@ -35,9 +35,9 @@ public final class ClientIdentity: Sendable, Hashable {
     /// Creates an identity from PEM files.
     ///
     /// - Parameters:
-    ///   - certificate: the client's certificate, followed by the intermediate certificates. DER is also accepted.
-    ///   - key: the private key, in PEM or DER; nil if it is in the same file.
-    ///   - passphrase: called if the key is encrypted.
+    ///   - certificate: The client's certificate, followed by the intermediate certificates. DER is also accepted.
+    ///   - key: The private key, in PEM or DER; nil if it is in the same file.
+    ///   - passphrase: Called if the key is encrypted.
     public init(certificate: URL, key: URL? = nil, passphrase: Passphrase? = nil) {
         form = .pem(certificate: .file(certificate), key: .file(key ?? certificate))
         self.passphrase = passphrase
@@ -68,7 +68,7 @@ public final class ClientIdentity: Sendable, Hashable {
     /// Loads the certificate and the key, for example to validate them before the first connection. Blocks, and may
     /// call the passphrase closure.
     ///
-    /// - Returns: the certificate, followed by the intermediate certificates.
+    /// - Returns: The certificate, followed by the intermediate certificates.
     /// - Throws: `CertificateError`.
     public func certificates() throws(CertificateError) -> [Certificate] { try load().certificates }
 }

@@ -13,8 +13,8 @@ struct HSTSRecords: Equatable {
     /// subdomains (RFC 6797, section 8.2).
     ///
     /// - Parameters:
-    ///   - host: a name returned by ``HSTSRecords/name(of:)``.
-    ///   - now: the current time, in seconds since 1970.
+    ///   - host: A name returned by ``HSTSRecords/name(of:)``.
+    ///   - now: The current time, in seconds since 1970.
     func requiresTLS(_ host: String, at now: Int64) -> Bool {
         guard !records.isEmpty else { return false }
         if let record = records[host], isValid(record, now) { return true }

@@ -25,7 +25,7 @@ public final class HSTSStore: Sendable {
 
     /// Creates an empty store that is kept in memory only.
     ///
-    /// - Parameter maximumHostCount: the maximum number of hosts. If it is exceeded, hosts of the largest domain are
+    /// - Parameter maximumHostCount: The maximum number of hosts. If it is exceeded, hosts of the largest domain are
     ///   removed first.
     public convenience init(maximumHostCount: Int = 4096) {
         self.init(HSTSRecords(limit: max(1, maximumHostCount)), nil)
@@ -38,8 +38,8 @@ public final class HSTSStore: Sendable {
     /// file.
     ///
     /// - Parameters:
-    ///   - file: the file. It need not exist, but its directory must.
-    ///   - maximumHostCount: the maximum number of hosts.
+    ///   - file: The file. It need not exist, but its directory must.
+    ///   - maximumHostCount: The maximum number of hosts.
     /// - Throws: `HSTSStoreError` if the file cannot be read, is damaged or cannot be trusted. The file is not changed.
     public convenience init(file: URL, maximumHostCount: Int = 4096) throws(HSTSStoreError) {
         let file = HSTSFile(path: file.path)
@@ -73,10 +73,10 @@ public final class HSTSStore: Sendable {
     /// this store do so automatically.
     ///
     /// - Parameters:
-    ///   - value: the value of the first `Strict-Transport-Security` field of the response. `max-age=0` withdraws the
+    ///   - value: The value of the first `Strict-Transport-Security` field of the response. `max-age=0` withdraws the
     ///     policy.
-    ///   - host: the host of the URL.
-    /// - Returns: false if the value is invalid or the host is an IP address. The store is then unchanged.
+    ///   - host: The host of the URL.
+    /// - Returns: False if the value is invalid or the host is an IP address. The store is then unchanged.
     @discardableResult
     public func note(_ value: String, fromHost host: String) -> Bool {
         guard let name = HSTSRecords.name(of: host), let policy = StrictTransportSecurity(value) else { return false }

@@ -97,8 +97,8 @@ package final class TLSContext: Sendable {
     /// calls back on any thread. Revocation lists are reloaded if they may have changed.
     ///
     /// - Parameters:
-    ///   - perform: runs a closure on a thread that may block.
-    ///   - waiter: called with the error, or nil on success.
+    ///   - perform: Runs a closure on a thread that may block.
+    ///   - waiter: Called with the error, or nil on success.
     package func prepare(on perform: (@escaping @Sendable () -> Void) -> Void, _ waiter: @escaping Waiter) {
         enum Next { case read, wait, ready }
         let next: Next = state.withLock { state in

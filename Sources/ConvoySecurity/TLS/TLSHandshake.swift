@@ -26,9 +26,9 @@ package final class TLSHandshake: @unchecked Sendable {
     package private(set) var hasPresentedIdentity = false
 
     /// - Parameters:
-    ///   - context: the context, which must be ready. Otherwise the initializer returns nil.
-    ///   - host: the host of the URL.
-    ///   - isWithProxy: whether the handshake is with a proxy. A proxy does not receive the client certificate, and is
+    ///   - context: The context, which must be ready. Otherwise the initializer returns nil.
+    ///   - host: The host of the URL.
+    ///   - isWithProxy: Whether the handshake is with a proxy. A proxy does not receive the client certificate, and is
     ///     evaluated by the proxy policy.
     package init?(context: TLSContext, host: String?, isWithProxy: Bool) {
         guard let material = context.material else { return nil }
@@ -331,7 +331,7 @@ package struct NegotiatedTLS: Sendable, Hashable {
     /// The registered name of the cipher suite, for example `TLS_AES_256_GCM_SHA384`; nil if it is not registered.
     package let cipherSuite: String?
 
-    /// - Parameter connection: an `SSL` that has completed its handshake. Otherwise the initializer returns nil.
+    /// - Parameter connection: An `SSL` that has completed its handshake. Otherwise the initializer returns nil.
     package init?(_ connection: OpaquePointer) {
         guard let cipher = SSL_get_current_cipher(connection), let version = SSL_get_version(connection) else { return nil }
         self.version = String(cString: version)

@@ -118,7 +118,7 @@ package struct TLSConfiguration: Sendable, Hashable {
 
     /// Returns a digest that identifies the policy for a host, or nil for the default policy.
     ///
-    /// - Parameter host: called only if there are host-specific policies.
+    /// - Parameter host: Called only if there are host-specific policies.
     package func policyDigest(_ host: () -> String) -> String? {
         if storage.trustsDefault { return nil }
         return storage.policyDigest(forHost: storage.settings.policy.hostPolicies.isEmpty ? "" : host())

@@ -34,7 +34,7 @@ extension HostName {
 
     /// Makes OpenSSL check the name when it verifies a chain. Returns false if OpenSSL fails.
     ///
-    /// - Parameter certificate: the first certificate in the chain.
+    /// - Parameter certificate: The first certificate in the chain.
     func require(in parameters: OpaquePointer, of certificate: Certificate) -> Bool {
         X509_VERIFY_PARAM_set_hostflags(parameters, Self.checks)
         switch kind {

@@ -95,10 +95,10 @@ enum StapledStatus {
     /// Checks whether a response confirms that the first certificate in a chain is good.
     ///
     /// - Parameters:
-    ///   - response: the response in DER; nil if the server sent none.
-    ///   - chain: the verified chain.
-    ///   - store: the authority at which the signer's chain must end.
-    /// - Returns: the reason the response does not confirm that the certificate is good; nil if it does.
+    ///   - response: The response in DER; nil if the server sent none.
+    ///   - chain: The verified chain.
+    ///   - store: The authority at which the signer's chain must end.
+    /// - Returns: The reason the response does not confirm that the certificate is good; nil if it does.
     static func failure(
         of response: UnsafeRawBufferPointer?, for chain: [Certificate], store: TrustStore
     ) -> ServerTrustFailure? {

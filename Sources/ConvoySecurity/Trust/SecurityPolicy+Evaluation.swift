@@ -14,10 +14,10 @@ extension SecurityPolicy {
     /// Blocks while reading the revocation lists and the authorities, unless connections have already loaded them.
     ///
     /// - Parameters:
-    ///   - trust: the certificates that the server presented.
-    ///   - domain: the host of the URL; nil to skip the name check. If a policy in `hostPolicies` matches it, that
+    ///   - trust: The certificates that the server presented.
+    ///   - domain: The host of the URL; nil to skip the name check. If a policy in `hostPolicies` matches it, that
     ///     policy is used instead of this policy.
-    ///   - date: the time at which the certificates must be valid.
+    ///   - date: The time at which the certificates must be valid.
     public func evaluate(_ trust: ServerTrust, forDomain domain: String?, at date: Date = Date()) -> TrustDecision {
         let policy = domain.map { self.policy(forHost: $0) } ?? self
         let store: TrustStore

@@ -90,8 +90,8 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Creates a policy with the given pins. Without arguments, it is equal to ``default``.
     ///
     /// - Parameters:
-    ///   - pinningMode: the pinning mode.
-    ///   - pinnedCertificates: see ``Certificate/certificates(contentsOf:)`` and
+    ///   - pinningMode: The pinning mode.
+    ///   - pinnedCertificates: See ``Certificate/certificates(contentsOf:)`` and
     ///     ``Certificate/certificates(inDirectory:)``.
     public init(pinningMode: PinningMode = .none, pinnedCertificates: [Certificate] = []) {
         self.pinningMode = pinningMode
@@ -101,9 +101,9 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Creates a policy that pins keys by their hashes.
     ///
     /// - Parameters:
-    ///   - publicKeyPins: strings of the form "sha256/" followed by Base64.
-    ///   - backupPins: the pins of keys that are not in use yet.
-    ///   - pinsExpire: the time at which the pins expire; nil for never.
+    ///   - publicKeyPins: Strings of the form "sha256/" followed by Base64.
+    ///   - backupPins: The pins of keys that are not in use yet.
+    ///   - pinsExpire: The time at which the pins expire; nil for never.
     /// - Throws: `SecurityTextError` if a string is not a pin.
     public init(
         publicKeyPins: [String], backupPins: [String] = [], pinsExpire: Date? = nil
@@ -128,7 +128,7 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// specific one is used.
     ///
     /// - Parameters:
-    ///   - policy: the policy. Its own host policies are dropped. If nil, removes the policy for the pattern.
+    ///   - policy: The policy. Its own host policies are dropped. If nil, removes the policy for the pattern.
     ///   - pattern: `api.example.com`, `*.example.com` or `**.example.com`; see ``HostPattern``.
     /// - Throws: `SecurityTextError`.
     public mutating func setPolicy(_ policy: SecurityPolicy?, forHosts pattern: String) throws(SecurityTextError) {

@@ -28,9 +28,9 @@ public enum JSON: Sendable {
     /// repeated, the first value is used, as in `JSONDecoder`.
     ///
     /// - Parameters:
-    ///   - data: the text, in UTF-8.
-    ///   - maximumDepth: the maximum nesting of arrays and objects. Each level uses a stack frame.
-    ///   - rejectsDuplicateKeys: whether a repeated key is an error.
+    ///   - data: The text, in UTF-8.
+    ///   - maximumDepth: The maximum nesting of arrays and objects. Each level uses a stack frame.
+    ///   - rejectsDuplicateKeys: Whether a repeated key is an error.
     public init(
         parsing data: Data, maximumDepth: Int = 512, rejectsDuplicateKeys: Bool = false
     ) throws(JSONSyntaxError) {

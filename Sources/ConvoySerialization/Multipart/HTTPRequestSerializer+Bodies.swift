@@ -9,7 +9,7 @@ extension HTTPRequestSerializer {
     ///
     /// A file is read again after a redirect. If its length changes before it is sent, the transfer fails.
     ///
-    /// - Throws: the errors of ``request(method:url:parameters:headers:)``, and an error if a file cannot be read or a
+    /// - Throws: The errors of ``request(method:url:parameters:headers:)``, and an error if a file cannot be read or a
     ///   length is negative.
     package func request(
         method: HTTPMethod, url: URL, query: ParameterValue?, headers: [String: String?], body: RequestBody
@@ -25,7 +25,7 @@ extension HTTPRequestSerializer {
 
     /// Returns a request that sends a body. A GET becomes a POST.
     ///
-    /// - Throws: an error if a file cannot be read or a length is negative.
+    /// - Throws: An error if a file cannot be read or a length is negative.
     package static func request(_ request: URLRequest, sending body: RequestBody) throws -> URLRequest {
         var request = request
         if request.httpMethod == nil || request.httpMethod == "GET" { request.httpMethod = "POST" }
@@ -81,12 +81,12 @@ extension URLRequestSerialization {
     /// parts, the request has no form body.
     ///
     /// - Parameters:
-    ///   - method: any method except GET and HEAD.
-    ///   - url: the URL of the request.
-    ///   - parameters: fields to send before the parts; nil for none.
-    ///   - headers: headers for this request only. A nil value removes a field.
-    ///   - constructingBody: a closure that appends the parts, called once before this method returns.
-    /// - Throws: the errors of ``request(method:url:parameters:headers:)``, the closure's error, and an error if a part
+    ///   - method: Any method except GET and HEAD.
+    ///   - url: The URL of the request.
+    ///   - parameters: Fields to send before the parts; nil for none.
+    ///   - headers: Headers for this request only. A nil value removes a field.
+    ///   - constructingBody: A closure that appends the parts, called once before this method returns.
+    /// - Throws: The errors of ``request(method:url:parameters:headers:)``, the closure's error, and an error if a part
     ///   cannot be sent.
     public func multipartFormRequest(
         method: HTTPMethod = .post, url: URL, parameters: ParameterValue? = nil, headers: [String: String?] = [:],
@@ -149,10 +149,10 @@ extension URLRequestSerialization {
     /// The file is written on a background queue. If the task is cancelled, writing stops after the current block.
     ///
     /// - Parameters:
-    ///   - request: a request with a body stream, as created by `multipartFormRequest`.
-    ///   - fileURL: the file to write.
-    /// - Returns: the request without its body stream. Its headers, including `Content-Length`, match the file.
-    /// - Throws: an error in ``URLRequestSerializationErrorDomain`` if the request has no stream, the URL is not a file
+    ///   - request: A request with a body stream, as created by `multipartFormRequest`.
+    ///   - fileURL: The file to write.
+    /// - Returns: The request without its body stream. Its headers, including `Content-Length`, match the file.
+    /// - Throws: An error in ``URLRequestSerializationErrorDomain`` if the request has no stream, the URL is not a file
     ///   URL, or the length of the body differs from `Content-Length`; the stream's error; an error in
     ///   `NSPOSIXErrorDomain` for the file; `CancellationError`.
     public func writeMultipartBody(of request: URLRequest, to fileURL: URL) async throws -> URLRequest {
@@ -170,8 +170,8 @@ extension URLRequestSerialization {
     /// Writes the body stream of a request to a file, and calls a handler once, on `completionQueue` or, if that is
     /// nil, on the main queue.
     ///
-    /// - Returns: the request without its body stream, immediately.
-    /// - Throws: an error, immediately, if the request or URL cannot be used. The handler is then not called.
+    /// - Returns: The request without its body stream, immediately.
+    /// - Throws: An error, immediately, if the request or URL cannot be used. The handler is then not called.
     @discardableResult
     public func writeMultipartBody(
         of request: URLRequest, to fileURL: URL, completionQueue: DispatchQueue? = nil,

@@ -36,7 +36,7 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
 
     /// Returns a new stream with the same parts. Files are read from disk again.
     ///
-    /// - Throws: the errors of ``ReplayableBodyStream/replay()``.
+    /// - Throws: The errors of ``ReplayableBodyStream/replay()``.
     public func replay() throws -> InputStream {
         for case .stream(let source) in layout.pieces { try source.checkAvailable() }
         return MultipartBodyStream(layout: layout, packetSize: packetSize, delay: delay)
@@ -113,7 +113,7 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
 public protocol ReplayableBodyStream {
     /// Returns a new, unopened stream with the same bytes from the start, independent of this one.
     ///
-    /// - Throws: an error if the bytes are no longer available: `NSURLErrorRequestBodyStreamExhausted` (-1021) in
+    /// - Throws: An error if the bytes are no longer available: `NSURLErrorRequestBodyStreamExhausted` (-1021) in
     ///   ``URLRequestSerializationErrorDomain`` for a part from a stream that has already been read.
     func replay() throws -> InputStream
 }

@@ -53,7 +53,7 @@ public struct MultipartFormData {
     /// Appends a file from disk, with its own name and the media type for its extension. The counterpart of
     /// `appendPartWithFileURL:name:error:`.
     ///
-    /// - Throws: the errors of ``appendPart(fileURL:name:fileName:mimeType:)``.
+    /// - Throws: The errors of ``appendPart(fileURL:name:fileName:mimeType:)``.
     public mutating func appendPart(fileURL: URL, name: String) throws {
         let type = MIMEType.type(forPathExtension: fileURL.pathExtension)
         try appendPart(fileURL: fileURL, name: name, fileName: fileURL.lastPathComponent, mimeType: type)
@@ -201,7 +201,7 @@ struct MultipartLayout {
 
     /// Creates the layout of a form.
     ///
-    /// - Throws: an error if the sum of the lengths exceeds 64 bits.
+    /// - Throws: An error if the sum of the lengths exceeds 64 bits.
     init(parts: [MultipartPart], boundary: String) throws {
         var pieces: [MultipartPart.Body] = []
         var pending = ""
@@ -220,7 +220,7 @@ struct MultipartLayout {
 
     /// Creates a layout of consecutive pieces.
     ///
-    /// - Throws: an error if the sum of the lengths exceeds 64 bits.
+    /// - Throws: An error if the sum of the lengths exceeds 64 bits.
     init(pieces: [MultipartPart.Body]) throws {
         var length: Int64 = 0
         for piece in pieces {

@@ -140,8 +140,8 @@ final class OpenFile {
 
     /// Opens a file.
     ///
-    /// - Parameter waits: whether to wait if no descriptor is available.
-    /// - Throws: an error in `NSPOSIXErrorDomain`, with the path.
+    /// - Parameter waits: Whether to wait if no descriptor is available.
+    /// - Throws: An error in `NSPOSIXErrorDomain`, with the path.
     init(path: String, waits: Bool = false) throws {
         // Without O_NONBLOCK, opening a pipe would wait for its writer. The flag has no effect on regular files.
         let open = { Self.retrying { systemOpen(path) } }

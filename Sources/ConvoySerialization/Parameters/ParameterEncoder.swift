@@ -7,7 +7,7 @@ extension ParameterValue {
     /// `Set` is encoded as an array. A nil optional is omitted if the type's `encode(to:)` omits it, as the synthesized
     /// implementation does.
     ///
-    /// - Throws: the error of the value's `encode(to:)`, or an `EncodingError` if it is nested deeper than
+    /// - Throws: The error of the value's `encode(to:)`, or an `EncodingError` if it is nested deeper than
     ///   ``maximumDepth``.
     public init(encoding value: some Encodable) throws {
         self = try ParameterEncoder.encode(value, at: [])

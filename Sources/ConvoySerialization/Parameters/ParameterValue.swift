@@ -264,8 +264,8 @@ extension ParameterValue {
     /// types, and all `Encodable` types. If the value of a key is nil, the key is omitted; use `ParameterValue.null` or
     /// `NSNull()` to send null. In an array, nil becomes null, which keeps the positions of the other elements.
     ///
-    /// - Returns: the parameters; nil if the value is nil.
-    /// - Throws: an `NSError` in ``URLRequestSerializationErrorDomain`` that names the key of an unsupported value or
+    /// - Returns: The parameters; nil if the value is nil.
+    /// - Throws: An `NSError` in ``URLRequestSerializationErrorDomain`` that names the key of an unsupported value or
     ///   of a value nested deeper than ``maximumDepth``; the error of an `Encodable` value's `encode(to:)`.
     public static func converting(_ value: Any?) throws -> ParameterValue? {
         try convert(value, at: [])

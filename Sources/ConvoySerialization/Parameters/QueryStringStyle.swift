@@ -105,7 +105,7 @@ extension QueryStringStyle {
     /// Returns the query string for parameters: `field=value` or, for null, `field`, escaped and joined by `&`. The
     /// counterpart of `AFQueryStringFromParameters`.
     ///
-    /// - Throws: the errors of ``pairs(from:)``, and an error if a date cannot be written in this style.
+    /// - Throws: The errors of ``pairs(from:)``, and an error if a date cannot be written in this style.
     public func queryString(from parameters: ParameterValue) throws -> String {
         var output: [UInt8] = []
         output.reserveCapacity(128)
@@ -122,7 +122,7 @@ extension QueryStringStyle {
     /// Returns the fields for parameters, in the order in which they are sent. The counterpart of
     /// `AFQueryStringPairsFromDictionary`.
     ///
-    /// - Throws: an error in ``URLRequestSerializationErrorDomain`` if the root is neither a dictionary nor null,
+    /// - Throws: An error in ``URLRequestSerializationErrorDomain`` if the root is neither a dictionary nor null,
     ///   because its values would have no names, or if the parameters are nested deeper than
     ///   ``ParameterValue/maximumDepth``.
     public func pairs(from parameters: ParameterValue) throws -> [QueryStringPair] {

@@ -106,7 +106,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 
     /// Returns the request with the parameters as its query or as its form body, which replaces an existing body.
     ///
-    /// - Throws: an error in ``URLRequestSerializationErrorDomain``, or the error of ``queryStringSerialization``.
+    /// - Throws: An error in ``URLRequestSerializationErrorDomain``, or the error of ``queryStringSerialization``.
     public func request(bySerializing request: URLRequest, with parameters: ParameterValue?) throws -> URLRequest {
         var request = try requestWithHeaders(request)
         if encodesParametersInURI(HTTPMethod(request.httpMethod ?? "GET")) {
@@ -182,9 +182,9 @@ extension HTTPRequestSerializer {
     /// serializer's settings require one.
     ///
     /// - Parameters:
-    ///   - method: the method, which determines whether the parameters become the query or the body.
-    ///   - body: the body, in which case the parameters become the query. If nil, the parameters may become the body.
-    ///   - json: the serializer that encodes the parameters as the body; nil for a form.
+    ///   - method: The method, which determines whether the parameters become the query or the body.
+    ///   - body: The body, in which case the parameters become the query. If nil, the parameters may become the body.
+    ///   - json: The serializer that encodes the parameters as the body; nil for a form.
     package func plainParts(
         _ method: HTTPMethod, _ parameters: ParameterValue?, body: RequestBody?, json: JSONRequestSerializer?
     ) throws -> (query: String, body: (data: Data, contentType: String)?)? {

@@ -28,7 +28,7 @@ public struct JSONRequestSerializer: HTTPRequestSerialization {
 
     /// Returns the request with the parameters as its query or as its JSON body.
     ///
-    /// - Throws: an error if the parameters are not valid JSON (-1016, "The `parameters` argument is not valid JSON."):
+    /// - Throws: An error if the parameters are not valid JSON (-1016, "The `parameters` argument is not valid JSON."):
     ///   a number that is not finite, a date that cannot be written, a scalar root, or nesting beyond
     ///   ``ParameterValue/maximumDepth``.
     public func request(bySerializing request: URLRequest, with parameters: ParameterValue?) throws -> URLRequest {

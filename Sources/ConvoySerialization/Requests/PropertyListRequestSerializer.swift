@@ -27,7 +27,7 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
 
     /// Returns the request with the parameters as its query or as a property list in its body.
     ///
-    /// - Throws: an error if the parameters are not a property list (-1016): null at any level, an integer beyond
+    /// - Throws: An error if the parameters are not a property list (-1016): null at any level, an integer beyond
     ///   `Int64`, a ``ParameterValue/number(_:)`` with more digits than a `Double` can represent, a number or date that
     ///   is not finite, text with characters that XML cannot represent, or nesting beyond
     ///   ``ParameterValue/maximumDepth``.

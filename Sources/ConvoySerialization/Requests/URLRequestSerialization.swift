@@ -12,20 +12,20 @@ public protocol URLRequestSerialization: Sendable {
     /// Existing headers and properties of the request are kept.
     ///
     /// - Parameters:
-    ///   - request: the original request, which is not changed.
-    ///   - parameters: the parameters to add; nil for none.
-    /// - Throws: an `NSError` in ``URLRequestSerializationErrorDomain``, or the error of a custom closure.
+    ///   - request: The original request, which is not changed.
+    ///   - parameters: The parameters to add; nil for none.
+    /// - Throws: An `NSError` in ``URLRequestSerializationErrorDomain``, or the error of a custom closure.
     func request(bySerializing request: URLRequest, with parameters: ParameterValue?) throws -> URLRequest
 
     /// Creates a request with the serializer's headers and properties.
     ///
     /// - Parameters:
-    ///   - method: the method, which is sent unchanged.
-    ///   - url: the URL, which is absolute or has a base URL.
-    ///   - parameters: the parameters to add; nil for none.
-    ///   - headers: headers for this request only. They override the serializer's. A nil value removes the field, even
+    ///   - method: The method, which is sent unchanged.
+    ///   - url: The URL, which is absolute or has a base URL.
+    ///   - parameters: The parameters to add; nil for none.
+    ///   - headers: Headers for this request only. They override the serializer's. A nil value removes the field, even
     ///     if the serializer would set it. A name must not be given in two spellings.
-    /// - Throws: the errors of ``request(bySerializing:with:)``, and an error if the method or a header cannot be sent.
+    /// - Throws: The errors of ``request(bySerializing:with:)``, and an error if the method or a header cannot be sent.
     func request(
         method: HTTPMethod, url: URL, parameters: ParameterValue?, headers: [String: String?]
     ) throws -> URLRequest

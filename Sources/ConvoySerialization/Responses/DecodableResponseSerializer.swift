@@ -32,7 +32,7 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
 
     /// Returns a `Value`; nil for a success without a body.
     ///
-    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; an ``HTTPError`` with the
+    /// - Throws: The errors of ``HTTPResponseSerializer/validate(_:data:)``; an ``HTTPError`` with the
     ///   ``HTTPError/decodingError`` of the decoder; an error if a limit is exceeded.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try value(for: response, data: data)
@@ -126,9 +126,9 @@ public protocol HTTPBodyCodable: Codable, Sendable {
     /// Parses a body.
     ///
     /// - Parameters:
-    ///   - httpBody: the bytes, after decompression. If the media type is JSON, they have been converted to UTF-8.
-    ///   - limits: the limits. The implementation must check the nesting depth. The size has already been checked.
-    /// - Throws: an error that describes why the body cannot be parsed.
+    ///   - httpBody: The bytes, after decompression. If the media type is JSON, they have been converted to UTF-8.
+    ///   - limits: The limits. The implementation must check the nesting depth. The size has already been checked.
+    /// - Throws: An error that describes why the body cannot be parsed.
     init(httpBody: Data, limits: ResponseLimits) throws
 
     /// Returns the bytes of the body.
@@ -155,7 +155,7 @@ public struct HTTPBodyResponseSerializer<Value: HTTPBodyCodable>: HTTPResponseSe
     /// The body of an error response is rarely a `Value`. It is parsed as JSON if possible, and the error thrown is
     /// always the validation error.
     ///
-    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; the error of
+    /// - Throws: The errors of ``HTTPResponseSerializer/validate(_:data:)``; the error of
     ///   ``HTTPBodyCodable/init(httpBody:limits:)``; an error if a limit is exceeded.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         let isAcceptable = http.validationError(response, data: data) == nil

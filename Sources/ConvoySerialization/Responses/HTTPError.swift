@@ -46,8 +46,8 @@ public final class HTTPError: NSError, @unchecked Sendable {
     /// Decodes the body. Use this method for services that describe errors in JSON.
     ///
     /// - Parameters:
-    ///   - type: the type of the value.
-    ///   - decoder: the decoder. If nil, uses the manager's `decoder` or, without a manager, a plain decoder.
+    ///   - type: The type of the value.
+    ///   - decoder: The decoder. If nil, uses the manager's `decoder` or, without a manager, a plain decoder.
     /// - Throws: `DecodingError`, which is also thrown if the response has no body.
     public func decoded<Value: Decodable>(
         as type: Value.Type = Value.self, by decoder: JSONDecoder? = nil

@@ -37,7 +37,7 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
     /// The content type is validated only if there is a body. A response that is nil or not an HTTP response is always
     /// valid.
     ///
-    /// - Throws: an error in ``URLResponseSerializationErrorDomain``: -1016, "Request failed: unacceptable
+    /// - Throws: An error in ``URLResponseSerializationErrorDomain``: -1016, "Request failed: unacceptable
     ///   content-type: …" or "Request failed: the response has no content-type"; -1011, "Request failed: not found
     ///   (404)"; or the latter with the former as its underlying error. Both have `NSURLErrorFailingURLErrorKey` and
     ///   the keys of ``URLResponseSerializationErrorKey``.
@@ -99,7 +99,7 @@ extension HTTPResponseSerializer {
     /// Implements the rule shared by all parsing serializers. A body with an unacceptable content type is not parsed. A
     /// body with an unacceptable status is parsed, and the error contains the object.
     ///
-    /// - Parameter parse: creates the object from a body that is not empty. It may return nil for a success without an
+    /// - Parameter parse: Creates the object from a body that is not empty. It may return nil for a success without an
     ///   object.
     package func responseObject(
         for response: URLResponse?, data: Data?, parsing parse: (Data) throws -> Any?

@@ -31,7 +31,7 @@ public struct JSONResponseSerializer: HTTPResponseSerialization {
 
     /// Returns the root object; nil for a success without a body.
     ///
-    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; `JSONSerialization`'s error
+    /// - Throws: The errors of ``HTTPResponseSerializer/validate(_:data:)``; `JSONSerialization`'s error
     ///   (`NSCocoaErrorDomain`, 3840); an error if a limit is exceeded. If validation fails as well, its error is the
     ///   underlying error.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
@@ -65,7 +65,7 @@ public struct JSONTreeResponseSerializer: HTTPResponseSerialization {
 
     /// Returns a ``JSON``; nil for a success without a body.
     ///
-    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; ``JSONSyntaxError``; an error if a limit
+    /// - Throws: The errors of ``HTTPResponseSerializer/validate(_:data:)``; ``JSONSyntaxError``; an error if a limit
     ///   is exceeded.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.responseObject(for: response, data: data) { data in

@@ -16,7 +16,7 @@ public struct PropertyListResponseSerializer: HTTPResponseSerialization {
 
     /// Returns the root object; nil for a success without a body.
     ///
-    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; `PropertyListSerialization`'s error
+    /// - Throws: The errors of ``HTTPResponseSerializer/validate(_:data:)``; `PropertyListSerialization`'s error
     ///   (`NSCocoaErrorDomain`, 3840); an error if a limit is exceeded.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.responseObject(for: response, data: data) { data in

@@ -21,7 +21,7 @@ public struct StringResponseSerializer: HTTPResponseSerialization {
 
     /// Returns a `String`; nil for the statuses 204 and 205 and for a nil body, and an empty string for an empty body.
     ///
-    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; an error with the code -1016 if the bytes
+    /// - Throws: The errors of ``HTTPResponseSerializer/validate(_:data:)``; an error with the code -1016 if the bytes
     ///   are invalid in their charset; an error if a limit is exceeded.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         let object = try http.responseObject(for: response, data: data) { data in

@@ -10,9 +10,9 @@ public protocol URLResponseSerialization: Sendable {
     /// Operations call this method once per response, on one of the library's queues and never on the network thread.
     ///
     /// - Parameters:
-    ///   - response: the response. It is not validated if it is nil or not an HTTP response.
-    ///   - data: the complete body, decompressed; nil if the response has no body, as for HEAD.
-    /// - Throws: an `NSError` in ``URLResponseSerializationErrorDomain`` or from the parser. If an error response has a
+    ///   - response: The response. It is not validated if it is nil or not an HTTP response.
+    ///   - data: The complete body, decompressed; nil if the response has no body, as for HEAD.
+    /// - Throws: An `NSError` in ``URLResponseSerializationErrorDomain`` or from the parser. If an error response has a
     ///   body that can be parsed, the error contains the object under
     ///   ``URLResponseSerializationErrorKey/responseObject``.
     func responseObject(for response: URLResponse?, data: Data?) throws -> Any?
@@ -80,7 +80,7 @@ public struct CompoundResponseSerializer: HTTPResponseSerialization {
 
     /// Returns the first object, or otherwise the raw body; nil for a success without a body.
     ///
-    /// - Throws: the error of the first serializer that parsed the body of an error response, or the errors of
+    /// - Throws: The error of the first serializer that parsed the body of an error response, or the errors of
     ///   ``HTTPResponseSerializer``.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         for serializer in responseSerializers {

@@ -14,9 +14,9 @@ package enum XMLEncoding {
     /// default.) A declaration that does not match the result is removed.
     ///
     /// - Parameters:
-    ///   - label: the charset specified by the response, if any.
-    ///   - fallback: the charset of a document that does not specify a charset in any of these ways.
-    /// - Throws: an error in `XMLParser.errorDomain` if the encoding is unknown, or if the bytes are invalid in it.
+    ///   - label: The charset specified by the response, if any.
+    ///   - fallback: The charset of a document that does not specify a charset in any of these ways.
+    /// - Throws: An error in `XMLParser.errorDomain` if the encoding is unknown, or if the bytes are invalid in it.
     package static func utf8(of data: Data, label: String?, otherwise fallback: Charset = .utf8) throws -> Data {
         let mark = Charset.unicodeMark(of: data)
         // The XML declaration is removed below after a byte-order mark, as it is after a conversion.

@@ -182,11 +182,11 @@ package enum XMLEvents {
     /// Parses a document.
     ///
     /// - Parameters:
-    ///   - handler: the functions that libxml2 calls for its events, with the context.
-    ///   - begin: a closure that receives the parser before the first event. The parser is valid until this method
+    ///   - handler: The functions that libxml2 calls for its events, with the context.
+    ///   - begin: A closure that receives the parser before the first event. The parser is valid until this method
     ///     returns.
-    ///   - isOver: a closure called after each MiB. Return true to stop parsing.
-    /// - Returns: whether the document is well-formed; nil if libxml2 runs out of memory.
+    ///   - isOver: A closure called after each MiB. Return true to stop parsing.
+    /// - Returns: Whether the document is well-formed; nil if libxml2 runs out of memory.
     package static func parse(
         _ data: Data, _ handler: xmlSAXHandler, context: UnsafeMutableRawPointer, begin: (xmlParserCtxtPtr) -> Void,
         isOver: () -> Bool

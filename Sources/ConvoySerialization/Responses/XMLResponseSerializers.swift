@@ -21,7 +21,7 @@ public struct XMLParserResponseSerializer: HTTPResponseSerialization {
 
     /// Returns an `XMLParser` without a delegate; nil for the statuses 204 and 205, a nil body, and a single space.
     ///
-    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; an error in `XMLParser.errorDomain` if the
+    /// - Throws: The errors of ``HTTPResponseSerializer/validate(_:data:)``; an error in `XMLParser.errorDomain` if the
     ///   input is empty or malformed; an error if a limit is exceeded.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.xmlObject(for: response, data: data, maximumDepth: limits.maximumNestingDepth) { bytes in
@@ -49,7 +49,7 @@ public struct XMLDocumentResponseSerializer: HTTPResponseSerialization {
 
     /// Returns an `XMLDocument`; nil for the statuses 204 and 205, a nil body, and a single space.
     ///
-    /// - Throws: the errors of ``XMLParserResponseSerializer/responseObject(for:data:)``.
+    /// - Throws: The errors of ``XMLParserResponseSerializer/responseObject(for:data:)``.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         var safe = options
         safe.subtract([

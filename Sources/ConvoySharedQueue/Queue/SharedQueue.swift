@@ -123,7 +123,7 @@ public final class SharedQueue: Sendable {
 
     // MARK: Changing
 
-    /// Cancels entries, and returns their number. Workers cancel running entries within moments.
+    /// Cancels entries, and returns their number. Workers stop running entries shortly afterwards.
     @discardableResult
     public func cancel(_ filter: Filter) async throws(SharedQueueError) -> Int { try await apply(.cancel, filter) }
 

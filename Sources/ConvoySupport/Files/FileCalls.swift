@@ -60,7 +60,7 @@ package struct SystemError: Error, Hashable, Sendable {
     /// The `errno` of the call.
     package let code: Int32
 
-    /// - Parameter code: the `errno`; by default, the one of this thread's last failed system call.
+    /// - Parameter code: The `errno`; by default, the one of this thread's last failed system call.
     package init(code: Int32 = errno) { self.code = code }
 
     /// Whether the process or the system has run out of file descriptors.

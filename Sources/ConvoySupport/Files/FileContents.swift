@@ -19,7 +19,7 @@ package enum FileContents {
 
     /// Reads all bytes of an open file, from its current offset. The call may block.
     ///
-    /// - Parameter limit: the maximum size, in bytes.
+    /// - Parameter limit: The maximum size, in bytes.
     package static func read(_ descriptor: Int32, limit: Int) throws(Failure) -> [UInt8] {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)

@@ -29,9 +29,9 @@ package struct FileRenaming {
     /// Renames a file atomically.
     ///
     /// - Parameters:
-    ///   - replaces: whether an existing regular file may be replaced. If false, an existing file causes an error with
+    ///   - replaces: Whether an existing regular file may be replaced. If false, an existing file causes an error with
     ///     the reason `exists`. A link, a device or a pipe always causes this error.
-    ///   - keepsMode: whether the file takes over the permissions of the file it replaces.
+    ///   - keepsMode: Whether the file takes over the permissions of the file it replaces.
     package func rename(
         _ path: String, to newPath: String, replaces: Bool, keepsMode: Bool = true
     ) throws(FileWritingError) {
@@ -96,7 +96,7 @@ package struct FileWritingError: Error, Equatable {
     /// The underlying system error.
     package let cause: SystemError
 
-    /// - Parameter code: the `errno`. If the name already exists, the reason is `exists`.
+    /// - Parameter code: The `errno`. If the name already exists, the reason is `exists`.
     package init(_ reason: Reason, _ path: String, _ code: Int32) {
         self.reason = reason
         self.path = path

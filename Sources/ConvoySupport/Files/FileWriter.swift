@@ -45,7 +45,7 @@ package final class FileWriter {
     /// and no existing file of the current user is overwritten. After `commit()`, both the file and its name are on
     /// disk.
     ///
-    /// - Parameter replaces: whether an existing file may be replaced.
+    /// - Parameter replaces: Whether an existing file may be replaced.
     package init(private path: String, replaces: Bool = true, calls: FileCalls = FileCalls()) {
         let digits = [UInt64.random(in: .min ... .max), .random(in: .min ... .max)].map { String($0, radix: 36) }
         partialPath = PathText.join(PathText.directory(of: path), ".\(digits.joined()).convoy")
@@ -55,7 +55,7 @@ package final class FileWriter {
 
     /// Creates a writer that uses a temporary name in the same directory until the file is complete. Opens no file.
     ///
-    /// - Parameter replaces: whether an existing file may be replaced. The same applies to a partial file, unless
+    /// - Parameter replaces: Whether an existing file may be replaced. The same applies to a partial file, unless
     ///   another writer has locked it.
     package init(path: String, partialPath: String, replaces: Bool, calls: FileCalls = FileCalls()) {
         (self.path, self.partialPath, self.replaces, mode, self.calls) = (path, partialPath, replaces, 0o666, calls)
@@ -69,7 +69,7 @@ package final class FileWriter {
 
     /// Opens and empties the file, or creates it.
     ///
-    /// - Parameter waits: whether to wait for a reader if the file is a pipe that is written in place.
+    /// - Parameter waits: Whether to wait for a reader if the file is a pipe that is written in place.
     package func open(waits: Bool = true) throws(FileWritingError) {
         guard !isOpen else { return }
         guard !isOver else { throw FileWritingError(.cannotWrite, path, EBADF) }

@@ -36,7 +36,7 @@ package enum PrivateFile {
 
     /// Opens an existing file, without following a link and without waiting for the other end of a pipe.
     ///
-    /// - Parameter flags: the access mode, for example `O_RDONLY`.
+    /// - Parameter flags: The access mode, for example `O_RDONLY`.
     package static func open(
         _ path: String, _ flags: Int32 = O_RDONLY, calls: FileCalls = FileCalls()
     ) throws(Failure) -> Int32 {
@@ -106,7 +106,7 @@ package enum PrivateFile {
     /// Checks the file at a path without opening it for reading. (Closing an ordinary descriptor would drop this
     /// process's locks on the file.)
     ///
-    /// - Returns: the identity of the file; nil if it does not exist.
+    /// - Returns: The identity of the file; nil if it does not exist.
     @discardableResult
     package static func examine(_ path: String) throws(Failure) -> FileIdentity? {
         let descriptor = cepoll_open_path(path, O_NOFOLLOW)
@@ -174,7 +174,7 @@ package enum PrivateFile {
     /// Creates a directory with mode 0700, or checks an existing one: it must belong to the current user or root, and
     /// must not be writable by others.
     ///
-    /// - Parameter isChosen: whether the user has chosen the path. If true, it may also be a link that belongs to the
+    /// - Parameter isChosen: Whether the user has chosen the path. If true, it may also be a link that belongs to the
     ///   current user or root, or a directory with the sticky bit, for example `/tmp`.
     package static func makeDirectory(_ path: String, isChosen: Bool = false) throws(Failure) {
         if mkdir(path, 0o700) == 0 { return }
@@ -226,7 +226,7 @@ package enum PrivateFileProblem: Error, Hashable, Sendable {
 
     /// Checks a file's attributes. Returns nil if the file can be trusted.
     ///
-    /// - Parameter user: the user whose files are trusted, in addition to root's.
+    /// - Parameter user: The user whose files are trusted, in addition to root's.
     package init?(ofFile facts: stat, user: uid_t = geteuid()) {
         guard facts.st_mode & S_IFMT == S_IFREG else {
             self = facts.st_mode & S_IFMT == S_IFLNK ? .link : .notRegularFile
@@ -246,7 +246,7 @@ package enum PrivateFileProblem: Error, Hashable, Sendable {
 
     /// Checks a directory for private files. Returns nil if the directory can be trusted.
     ///
-    /// - Parameter allowsShared: whether to accept a directory like `/tmp`, to which others may write but whose entries
+    /// - Parameter allowsShared: Whether to accept a directory like `/tmp`, to which others may write but whose entries
     ///   only their owners can rename or remove. Each entry is then checked individually.
     init?(ofDirectory facts: stat, allowsShared: Bool, user: uid_t = geteuid()) {
         guard facts.st_mode & S_IFMT == S_IFDIR else {

@@ -33,8 +33,8 @@ package protocol CookieStorage: AnyObject, Sendable {
     /// Returns the value of the `Cookie` field for a request, or nil if no cookie matches the request.
     ///
     /// - Parameters:
-    ///   - site: the site that makes the request, `URLRequest.mainDocumentURL`; nil for the server's own site.
-    ///   - isSafeMethod: whether the request's method is safe (RFC 9110, section 9.2.1).
+    ///   - site: The site that makes the request, `URLRequest.mainDocumentURL`; nil for the server's own site.
+    ///   - isSafeMethod: Whether the request's method is safe (RFC 9110, section 9.2.1).
     func field(for target: CookieTarget, site: URL?, isSafeMethod: Bool) -> [UInt8]?
 
     /// Stores the cookies of a response's `Set-Cookie` fields, without calling the handler.

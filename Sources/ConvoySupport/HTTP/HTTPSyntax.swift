@@ -57,8 +57,8 @@ import Foundation
 extension HTTPSyntax {
     /// Reads a quoted string, removing its quotes and escapes.
     ///
-    /// - Parameter rest: the bytes from the opening quote on. On return, the bytes after the closing quote.
-    /// - Returns: the text, and whether the string is closed. An unclosed string extends to the end.
+    /// - Parameter rest: The bytes from the opening quote on. On return, the bytes after the closing quote.
+    /// - Returns: The text, and whether the string is closed. An unclosed string extends to the end.
     @inlinable package static func quotedString<Bytes: Collection<UInt8>>(
         _ rest: inout Bytes
     ) -> (text: [UInt8], isClosed: Bool) where Bytes.SubSequence == Bytes {

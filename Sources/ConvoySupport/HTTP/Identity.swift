@@ -20,15 +20,15 @@ package struct Identity: Sendable, Hashable {
     package var isEmpty: Bool { bytes.isEmpty }
 
     /// - Parameters:
-    ///   - name: the name that the program sets. It replaces the credentials and cookies, so that renewing a token does
+    ///   - name: The name that the program sets. It replaces the credentials and cookies, so that renewing a token does
     ///     not change the identity.
-    ///   - credential: the credential sent with the request.
-    ///   - secrets: the request's own secret header fields.
-    ///   - cookieStore: the identifier of the shared cookie store; nil if the request uses no store or a private one.
-    ///   - certificate: the identifier of the client's certificate; nil if no certificate is presented.
-    ///   - policy: the identifier of the host's security policy; nil for the default policy.
-    ///   - host: the value of `Host`, if it differs from the URL's host.
-    ///   - place: the destination, if it differs from the URL's host.
+    ///   - credential: The credential sent with the request.
+    ///   - secrets: The request's own secret header fields.
+    ///   - cookieStore: The identifier of the shared cookie store; nil if the request uses no store or a private one.
+    ///   - certificate: The identifier of the client's certificate; nil if no certificate is presented.
+    ///   - policy: The identifier of the host's security policy; nil for the default policy.
+    ///   - host: The value of `Host`, if it differs from the URL's host.
+    ///   - place: The destination, if it differs from the URL's host.
     package init(
         name: ExactString? = nil, credential: (user: String, password: String)? = nil,
         secrets: [(name: String, value: String)] = [], cookieStore: String? = nil, certificate: String? = nil,

@@ -85,13 +85,13 @@ package struct CacheRequest: Sendable {
     package let hasBody: Bool
 
     /// - Parameters:
-    ///   - method: the method, which is case-sensitive.
-    ///   - address: the absolute URL of the hop, in any spelling, with or without a fragment.
-    ///   - fields: all fields that are sent, in order, including those that the engine adds. Responses can vary by any
+    ///   - method: The method, which is case-sensitive.
+    ///   - address: The absolute URL of the hop, in any spelling, with or without a fragment.
+    ///   - fields: All fields that are sent, in order, including those that the engine adds. Responses can vary by any
     ///     of them.
-    ///   - policy: the permitted use of stored responses.
-    ///   - partition: an opaque identifier. Responses stored in one partition are never served to another.
-    ///   - hasBody: whether the request has a body. If so, its response is neither stored nor served from the cache.
+    ///   - policy: The permitted use of stored responses.
+    ///   - partition: An opaque identifier. Responses stored in one partition are never served to another.
+    ///   - hasBody: Whether the request has a body. If so, its response is neither stored nor served from the cache.
     package init(
         method: String, address: String, fields: [(name: String, value: String)], policy: CachePolicy,
         partition: String, hasBody: Bool

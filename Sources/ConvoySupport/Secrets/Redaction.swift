@@ -113,7 +113,7 @@ package enum Redaction {
     /// Returns the index of the `@` that ends the user information in a string that begins with an authority, or nil if
     /// the authority has no user information.
     ///
-    /// - Parameter last: the index of the last `@` of the text; nil if it contains none.
+    /// - Parameter last: The index of the last `@` of the text; nil if it contains none.
     private static func endOfUserInfo(_ text: ArraySlice<UInt8>, last: Int?) -> Int? {
         let authority = text.prefix { !endsAuthority($0) }
         if let at = authority.lastIndex(of: UInt8(ascii: "@")) ?? encodedAt(in: authority) { return at }

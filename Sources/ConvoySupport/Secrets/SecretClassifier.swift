@@ -13,8 +13,8 @@ package struct SecretClassifier: Sendable, Hashable {
     private let items: ItemNames?
 
     /// - Parameters:
-    ///   - fields: the names of additional secret header fields.
-    ///   - items: the names of secret items; nil for the standard names.
+    ///   - fields: The names of additional secret header fields.
+    ///   - items: The names of secret items; nil for the standard names.
     package init(fields: Set<String> = [], items: ItemNames? = nil) {
         self.fields = fields
         self.items = items
@@ -72,8 +72,8 @@ package struct SecretClassifier: Sendable, Hashable {
     /// Returns whether the value of a query or form item is secret.
     ///
     /// - Parameters:
-    ///   - name: the decoded name.
-    ///   - value: the decoded value.
+    ///   - name: The decoded name.
+    ///   - value: The decoded value.
     package func hides(item name: some Collection<UInt8>, _ value: some Collection<UInt8>) -> Bool {
         guard let items else { return SecretName.verdict(on: name).hides(value) || SecretName.isTelling(value) }
         return items.contains(name) || SecretName.verdict(on: name, items.words).hides(value)
@@ -93,7 +93,7 @@ package struct SecretClassifier: Sendable, Hashable {
         /// The names that are in the standard set.
         fileprivate let words: Set<String>
 
-        /// - Parameter names: words from the standard set, which match any name that contains them, and whole names.
+        /// - Parameter names: Words from the standard set, which match any name that contains them, and whole names.
         ///   Whole names ignore case, `-` and `_`; in `user[password]`, each part is compared.
         package init(_ names: Set<String>) {
             self.names = names

@@ -115,8 +115,8 @@ extension Charset {
     /// (WHATWG, Encoding, section 6).
     ///
     /// - Parameters:
-    ///   - label: the `charset` of the response, if any.
-    ///   - fallback: the charset to use if the text has no byte-order mark and the label is missing or unknown.
+    ///   - label: The `charset` of the response, if any.
+    ///   - fallback: The charset to use if the text has no byte-order mark and the label is missing or unknown.
     package static func ofText(_ data: Data, label: String?, otherwise fallback: Charset = .utf8) -> Charset {
         unicodeMark(of: data) ?? labelled(label) ?? fallback
     }

@@ -13,7 +13,7 @@ package enum HTTPDate {
     ///     Sunday, 06-Nov-94 08:49:37 GMT    RFC 850
     ///     Sun Nov  6 08:49:37 1994          asctime
     ///
-    /// - Parameter now: the reference time for two-digit years, in seconds since 1970.
+    /// - Parameter now: The reference time for two-digit years, in seconds since 1970.
     package static func parse(_ text: String, now: Int64 = Int64(time(nil))) -> Int64? {
         guard text.utf8.count <= longestText else { return nil }
         if let seconds = fixdate(text) { return seconds }

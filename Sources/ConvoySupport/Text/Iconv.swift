@@ -12,7 +12,7 @@ enum Iconv {
     /// Decodes bytes in a charset. Returns nil if the system does not support the charset, or if the bytes are invalid
     /// or incomplete.
     ///
-    /// - Parameter recover: called with the remaining bytes when iconv rejects them. It returns the text for the first
+    /// - Parameter recover: Called with the remaining bytes when iconv rejects them. It returns the text for the first
     ///   of these bytes and the number of bytes used, or nil if they are invalid.
     static func text(
         of data: Data, named name: String, recover: (UnsafeRawBufferPointer) -> (text: String, length: Int)? = { _ in nil }

@@ -40,7 +40,7 @@ package final class BlockingWorkers: @unchecked Sendable {
 
     /// Creates a separate pool for another kind of work.
     ///
-    /// - Parameter limit: the maximum number of threads.
+    /// - Parameter limit: The maximum number of threads.
     package init(
         limit: Int,
         makeThread: @escaping ThreadMaker = {

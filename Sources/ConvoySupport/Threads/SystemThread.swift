@@ -16,8 +16,8 @@ package enum SystemThread {
     /// Runs the body on a new thread, which ends when the body returns.
     ///
     /// - Parameters:
-    ///   - name: the name of the thread, at most 15 bytes, the Linux limit.
-    ///   - stackSize: the size of the stack, in bytes.
+    ///   - name: The name of the thread, at most 15 bytes, the Linux limit.
+    ///   - stackSize: The size of the stack, in bytes.
     /// - Throws: `SystemError` if the system cannot create another thread. The body is then released.
     package static func start(
         name: String, stackSize: Int, _ body: @escaping @Sendable () -> Void

@@ -2,7 +2,7 @@
 package enum PercentEncoding {
     /// Encodes all bytes that are not allowed. A `%` that is not part of a valid escape becomes `%25`.
     ///
-    /// - Parameter keepsEncodings: whether to keep existing escapes.
+    /// - Parameter keepsEncodings: Whether to keep existing escapes.
     package static func encoded(
         _ bytes: ArraySlice<UInt8>, allowing allowed: ByteSet, keepsEncodings: Bool = true
     ) -> ArraySlice<UInt8> {

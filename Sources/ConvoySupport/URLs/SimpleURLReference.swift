@@ -90,7 +90,7 @@ package struct SimpleURLReference {
 
     /// Returns the address of the URL with a query appended, or nil if the query would have to follow a new slash.
     ///
-    /// - Parameter query: the encoded query; may be empty.
+    /// - Parameter query: The encoded query; may be empty.
     package func address(appending query: String) -> HTTPAddress? {
         if query.isEmpty, form == .absolute { return HTTPAddress(target: target, text: text) }
         guard query.isEmpty || !lacksPath else { return nil }

@@ -96,7 +96,7 @@ package struct HTTPAddress: Sendable, Hashable {
     /// Creates an address from its parts.
     ///
     /// - Parameters:
-    ///   - text: a URL that begins like another address of the same target.
+    ///   - text: A URL that begins like another address of the same target.
     package init(target: Target, text: String) { (self.target, self.text, hasUserInfo) = (target, text, false) }
 
     /// Creates the address of a URL given as a string. Returns nil if the string is not an http or https URL.
@@ -249,7 +249,7 @@ package struct SimpleURLAuthority {
 
     /// Returns the start of the last label of a plain name.
     ///
-    /// - Parameter index: the start of the name; on return, its end.
+    /// - Parameter index: The start of the name; on return, its end.
     private static func lastLabel(_ bytes: UnsafeBufferPointer<UInt8>, _ index: inout Int) -> Int {
         var last = index
         while index < bytes.count {

@@ -14,8 +14,8 @@ package enum URLReference {
     /// https URL without a host.
     ///
     /// - Parameters:
-    ///   - reference: the reference as a string. Disallowed characters are encoded as UTF-8.
-    ///   - base: the base URL for a relative reference.
+    ///   - reference: The reference as a string. Disallowed characters are encoded as UTF-8.
+    ///   - base: The base URL for a relative reference.
     package static func url(_ reference: String, relativeTo base: URL? = nil) -> URL? {
         url(Array(reference.utf8), relativeTo: base)
     }

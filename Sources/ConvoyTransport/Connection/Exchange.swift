@@ -79,7 +79,7 @@ struct Exchange: ~Copyable {
 
     /// Creates the state of a new request.
     ///
-    /// - Parameter flow: the flow of the previous exchange.
+    /// - Parameter flow: The flow of the previous exchange.
     init(_ request: TransferRequest, after flow: TransferState = TransferState()) {
         self.request = request
         self.flow = flow.next

@@ -14,7 +14,7 @@ public enum CurlCommandLine {
     /// A command with several URLs, a URL pattern or `--next` becomes several requests, each of which runs after the
     /// previous one.
     ///
-    /// - Parameter text: one or more commands of a POSIX shell, or one command of the Windows command prompt.
+    /// - Parameter text: One or more commands of a POSIX shell, or one command of the Windows command prompt.
     /// - Throws: ``Problem`` for unclosed quotes, command substitutions, unknown options, a missing URL, a GET with a
     ///   body, and values that a manifest rejects.
     public static func drafts(_ text: String) throws(Problem) -> [(name: String, draft: RequestDraft)] {

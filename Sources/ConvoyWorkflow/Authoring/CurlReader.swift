@@ -32,7 +32,7 @@ struct CurlReader {
     private let input: ShellWords.Command
     private var takesOnlyURLs = false
 
-    /// - Parameter input: the command, to whose standard input `@-` refers.
+    /// - Parameter input: The command, to whose standard input `@-` refers.
     init(_ input: ShellWords.Command) { (self.input, notes) = (input, input.notes) }
 
     // MARK: The words

@@ -5,7 +5,7 @@ import Foundation
 extension RequestDraft {
     /// Sets the body and its media type. The body is set as `json:` or `form:` if these keys send the same values.
     ///
-    /// - Parameter type: the value of `Content-Type`; nil to send none.
+    /// - Parameter type: The value of `Content-Type`; nil to send none.
     mutating func setBody(_ text: String, type: String?) {
         headers.removeAll { $0.name.lowercased() == "content-type" }
         let essence = type.map { $0.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased() }

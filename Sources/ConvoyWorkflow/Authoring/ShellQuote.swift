@@ -3,7 +3,7 @@
 enum ShellQuote {
     /// Reads bash's `$'…'` up to its closing quote.
     ///
-    /// - Parameter rest: the bytes after the opening quote. On return, the bytes after the closing quote.
+    /// - Parameter rest: The bytes after the opening quote. On return, the bytes after the closing quote.
     static func ansiC(_ rest: inout ArraySlice<UInt8>) throws(CurlCommandLine.Problem) -> [UInt8] {
         var bytes: [UInt8] = [], isCut = false
         while let next = rest.popFirst() {

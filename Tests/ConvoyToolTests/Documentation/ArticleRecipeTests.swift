@@ -27,7 +27,7 @@ struct LibraryClient: Sendable {
 
     private let manager: HTTPRequestOperationManager
 
-    /// - Parameter directory: the directory of cached responses. Use a separate one for each user.
+    /// - Parameter directory: The directory of cached responses. Use a separate one for each user.
     init(url: URL, key: String, cachingIn directory: URL) throws {
         manager = HTTPRequestOperationManager(baseURL: url)
         manager.cache = try HTTPCache(directory: directory, diskCapacity: 256 << 20)
