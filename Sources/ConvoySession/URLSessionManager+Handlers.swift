@@ -6,7 +6,7 @@ import FoundationNetworking
 import Synchronization
 
 /// Handlers that make decisions about tasks and observe them. The counterparts of `AFURLSessionManager`'s block
-/// setters. All are nil by default; each documents the default behavior. They run on ``handlerQueue``.
+/// setters. All are nil by default; each documents the default behaviour. They run on ``handlerQueue``.
 extension URLSessionManager {
     /// Called when the session has become invalid. The error is always nil, because only
     /// ``invalidate(cancellingTasks:resetting:)`` ends a session.

@@ -93,7 +93,7 @@ import Testing
     @Test(.enabled(if: SquidProxy.isInstalled, squidHint))
     func `Squid removes its own shared memory files and keeps those of other processes`() throws {
         func memory() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: "/dev/shm") }
-        let other = "convoy-neighbor-\(UUID().uuidString)"
+        let other = "convoy-neighbour-\(UUID().uuidString)"
         #expect(FileManager.default.createFile(atPath: "/dev/shm/\(other)", contents: Data()))
         defer { unlink("/dev/shm/\(other)") }
         let first = try SquidProxy(), second = try SquidProxy()

@@ -64,7 +64,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.place = newValue.map { .directory($0) } } }
     }
 
-    /// The behavior if the destination exists. The default is `.fail`, in every form of a download.
+    /// The behaviour if the destination exists. The default is `.fail`, in every form of a download.
     public final var existingFilePolicy: ExistingFilePolicy {
         get { downloadSettings.withLock { $0.existing } }
         set { downloadSettings.withLock { $0.existing = newValue } }

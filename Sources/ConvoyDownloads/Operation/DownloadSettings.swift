@@ -39,7 +39,7 @@ struct DownloadSettings: Sendable {
     var clock: @Sendable () -> UInt64 = { MonotonicClock.now }
 }
 
-/// The behavior of a download if its destination exists.
+/// The behaviour of a download if its destination exists.
 public enum ExistingFilePolicy: Sendable, Hashable, Codable {
     /// Fails with ``DownloadError/Reason/fileExists(_:)``, before sending a request if the name is already known.
     case fail

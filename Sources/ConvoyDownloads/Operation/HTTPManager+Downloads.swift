@@ -51,7 +51,7 @@ extension HTTPManager {
     /// - Parameters:
     ///   - url: The URL, absolute or relative to `baseURL`.
     ///   - file: The destination.
-    ///   - existing: The behavior if the destination exists.
+    ///   - existing: The behaviour if the destination exists.
     ///   - parameters: The query parameters.
     ///   - headers: Fields that override the serializer's; nil removes a field.
     ///   - timeout: The time limit.

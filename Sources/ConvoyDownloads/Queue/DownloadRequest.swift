@@ -22,7 +22,7 @@ public struct DownloadRequest: DurableRequest {
     /// The directory for a file named by the server; nil if the name is known.
     public var directory: URL?
 
-    /// The behavior if the destination exists; see ``DownloadOperation/existingFilePolicy``.
+    /// The behaviour if the destination exists; see ``DownloadOperation/existingFilePolicy``.
     public var existingFilePolicy = ExistingFilePolicy.fail
     /// Whether to use the name suggested by the server; see ``DownloadOperation/usesServerFileName``.
     public var usesServerFileName = true

@@ -40,7 +40,7 @@ struct JSONDecodingOptions {
     let convertsKeys: Bool
     let userInfo: [CodingUserInfoKey: Any]
 
-    /// Reads the settings of a decoder; nil if they do not fully determine its behavior.
+    /// Reads the settings of a decoder; nil if they do not fully determine its behaviour.
     init?(_ decoder: JSONDecoder) {
         guard type(of: decoder) == JSONDecoder.self, !decoder.allowsJSON5 else { return nil }
         let userInfo = decoder.userInfo

@@ -162,7 +162,7 @@ extension UploadOperation {
         set { set(\.minimumPart, max(1, newValue)) }
     }
 
-    /// The behavior if an earlier upload of the same source to the same URL was not completed. The default is
+    /// The behaviour if an earlier upload of the same source to the same URL was not completed. The default is
     /// ``UploadResumption/resume``.
     public final var resumption: UploadResumption {
         get { setting(\.resumption) }

@@ -11,7 +11,7 @@ public enum UploadChunkSize: Sendable, Hashable {
     case fixed(Int64)
 }
 
-/// The behavior of an upload if an earlier one was not completed, according to its journal and the server.
+/// The behaviour of an upload if an earlier one was not completed, according to its journal and the server.
 public enum UploadResumption: Sendable, Hashable {
     /// Resumes the earlier upload. If the server no longer has it, fails with ``UploadError/Reason/gone(status:)``.
     case resume

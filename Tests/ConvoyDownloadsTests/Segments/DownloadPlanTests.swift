@@ -125,7 +125,7 @@ import Testing
     }
 
     /// A part that was stopped for others, which ended before it, is requested again.
-    @Test func `a part stopped in favor of others is requested again if they end first`() throws {
+    @Test func `a part stopped in favour of others is requested again if they end first`() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 1)
         let first = try begin(&plan)
         let second = try another(&plan)

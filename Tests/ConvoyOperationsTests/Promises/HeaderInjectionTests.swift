@@ -79,7 +79,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    /// The behavior that the documentation warns about. If this test fails, the warning can be removed.
+    /// The behaviour that the documentation warns about. If this test fails, the warning can be removed.
     @Test(arguments: ["a\r\nb", "a\nb", "a\rb", "a\0b"])
     func `Foundation's own setter ignores an invalid value`(value: String) {
         var request = URLRequest(url: server.url("/x"))

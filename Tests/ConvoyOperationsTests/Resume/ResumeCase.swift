@@ -108,7 +108,7 @@ struct ResumeCase: Sendable, CustomStringConvertible {
 }
 
 extension ServerBehaviour {
-    /// The behaviors listed in `CONVOY_BEHAVIOURS`, separated by commas; all by default.
+    /// The behaviours listed in `CONVOY_BEHAVIOURS`, separated by commas; all by default.
     static let chosen: [ServerBehaviour] = {
         let names = ProcessInfo.processInfo.environment["CONVOY_BEHAVIOURS"]?.split(separator: ",").map(String.init)
         return allCases.filter { names?.contains($0.rawValue) ?? true }

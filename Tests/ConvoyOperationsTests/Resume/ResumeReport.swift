@@ -1,7 +1,7 @@
 import ConvoyTestServer
 import Foundation
 
-/// The results of the cases of a run, by behavior.
+/// The results of the cases of a run, by behaviour.
 struct ResumeReport: CustomStringConvertible {
     private struct Row {
         var runs = 0
@@ -32,10 +32,10 @@ struct ResumeReport: CustomStringConvertible {
 
     var faults: Int { rows.values.reduce(0) { $0 + $1.faults.values.reduce(0, +) } }
 
-    /// The behaviors with at least one success, to ensure that not all cases are failures.
+    /// The behaviours with at least one success, to ensure that not all cases are failures.
     var behavioursWithSuccess: Set<ServerBehaviour> { Set(rows.filter { $0.value.successes > 0 }.keys) }
 
-    /// Every behavior with a fault, with up to three of its cases.
+    /// Every behaviour with a fault, with up to three of its cases.
     var description: String {
         var lines = ["\(runs) cases, \(successes) correct, \(runs - successes - faults) failed, \(faults) with a fault"]
         for behaviour in ServerBehaviour.allCases {

@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoySession
 
-/// The handlers of a manager, and the default behavior without them.
+/// The handlers of a manager, and the default behaviour without them.
 @Suite struct HandlerTests {
     let fixture: SessionFixture
 
