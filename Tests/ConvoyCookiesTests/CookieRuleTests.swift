@@ -130,7 +130,7 @@ import Testing
     }
 
     @Test(
-        "max-Age takes precedence over Expires, and the lifetime is limited to 400 days",
+        "Max-Age takes precedence over Expires, and the lifetime is limited to 400 days",
         arguments: [
             ("Max-Age=60", 60), ("Max-Age=60; Expires=Thu, 01 Jan 1970 00:00:10 GMT", 60),
             ("Max-Age=99999999999999999999999999", 400 * 86_400), ("Max-Age=34560001", 400 * 86_400),
@@ -159,7 +159,7 @@ import Testing
     }
 
     @Test(
-        "strict and Lax cookies are not sent with requests caused by another site",
+        "Strict and Lax cookies are not sent with requests caused by another site",
         arguments: [
             (nil, true, 4), (nil, false, 4), ("https://other.example.org/x", false, 4), ("https://example.org:1/", true, 4),
             ("https://example.net/", true, 3), ("https://example.net/", false, 1), ("http://example.org/", true, 3),
@@ -212,7 +212,7 @@ import Testing
         #expect(kept > 100)
     }
 
-    @Test("a value that is not UTF-8 is sent back to its server byte by byte")
+    @Test("a value that is not UTF-8 is sent back to its server byte for byte")
     func bytes() throws {
         let store = CookieStore()
         let place = CookiePlace(host: "example.org", path: "", isSecure: false)

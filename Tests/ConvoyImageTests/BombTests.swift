@@ -106,7 +106,7 @@ import Testing
         #expect(ProcessMeters.peakResidentKilobytes - before < 8192)
     }
 
-    @Test func `frames of an animation are not kept`() throws {
+    @Test func `the unused frames of an animation are neither decoded nor kept`() throws {
         var body = Samples.gif.dropLast()
         let frame = Data(Samples.gifFrame)
         for _ in 0..<100_000 { body += frame }

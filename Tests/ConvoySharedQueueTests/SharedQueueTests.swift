@@ -346,7 +346,7 @@ import Testing
     }
 
     @Test(
-        "an entry that one machine cannot write is left to another worker", arguments: StoreKind.available)
+        "an entry whose file cannot be written on one machine is left to another worker", arguments: StoreKind.available)
     func unwritable(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/a", .text("contents"))

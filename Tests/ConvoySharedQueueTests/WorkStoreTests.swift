@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(
-        "a request with an unknown, own or cyclic dependency is rejected together with all others",
+        "a request that depends on itself, on an unknown entry or in a cycle is rejected together with all others",
         arguments: StoreKind.available)
     func wrongDependencies(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()

@@ -116,7 +116,7 @@ struct URLReferenceTests {
             .map { _ in pieces.randomElement(using: &generator) ?? "" }.joined()
     }
 
-    @Test func `a reference without a host keeps the host, and nothing is encoded twice`() throws {
+    @Test func `a reference without a host keeps the host of the base, and nothing is encoded twice`() throws {
         var generator = SplitMix64.printingSeed()
         let base = try #require(URL(string: "http://u@base.example:81/d/e?f"))
         for _ in 0..<20_000 {

@@ -24,7 +24,7 @@ import Testing
 
     private var url: String { server.url("/file").absoluteString }
 
-    @Test func `--user is sent to one server only`() async throws {
+    @Test func `the credentials of --user are sent to one server only`() async throws {
         let other = try TestServer()
         other.route("/file", .status(401).header("WWW-Authenticate", "Basic realm=\"here\""))
         let theirs = other.url("/file").absoluteString

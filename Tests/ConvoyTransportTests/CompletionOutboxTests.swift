@@ -194,7 +194,7 @@ import Testing
 
     // MARK: Concurrent queues
 
-    @Test func `a blocked block does not delay others on a concurrent queue`() throws {
+    @Test func `a block that blocks its thread does not delay others on a concurrent queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Wide", attributes: .concurrent)
         let running = try Running()
         let log = Log(expecting: 60)

@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    @Test func `a million random events lose no bytes and remove only their own holds`() {
+    @Test func `a million random events lose no bytes, and each removes only its own hold`() {
         var random = SplitMix64.printingSeed()
         var events = 0
         while events < 1_000_000 {

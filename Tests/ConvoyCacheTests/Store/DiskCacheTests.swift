@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test("a miss does not write responses stored for other addresses")
+    @Test("a lookup does not write pending responses for other addresses")
     func batches() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()

@@ -30,7 +30,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("in a read-only directory stored responses are served, and opening it throws a typed error")
+    @Test("a read-only directory still serves its stored responses, but opening it throws a typed error")
     func locked() async throws {
         let disk = try CacheDisk()
         // The program drops its privileges to those of a user who owns the directory.

@@ -78,7 +78,7 @@ import Testing
         #expect(found?.entries.map { $0.body.bytes?.count } == [3, 10])
     }
 
-    @Test("rows read before a removal, a store or an eviction are not adopted after it")
+    @Test("rows read before a removal, a store or an eviction are discarded")
     func lateRows() {
         let changes: [(String, (inout MemoryIndex) -> Void)] = [
             ("removeAll", { $0.removeAll() }), ("removeAll(of:)", { $0.removeAll(of: "a") }),

@@ -203,7 +203,7 @@ struct DownloadQueueTests {
         #expect(fixture.contents("file.bin") == bytes)
     }
 
-    @Test func `a paused queue starts nothing, and then all entries that are not paused themselves`() async throws {
+    @Test func `a paused queue starts nothing until it resumes all entries that are not paused individually`() async throws {
         let queue = try fixture.open()
         queue.start()
         queue.pause()

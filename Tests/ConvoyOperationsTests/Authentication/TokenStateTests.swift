@@ -33,7 +33,7 @@ import Testing
         #expect(begins(after) == 1)
     }
 
-    @Test func `a request waits for a running refresh, and rejecting an outdated token starts no other one`() {
+    @Test func `a request waits for a running refresh, and rejecting an outdated token starts no other refresh`() {
         var state = TokenState(AccessToken("a"), at: date, leeway: 30)
         guard case .use(_, let first) = state.next(0, date) else { return #expect(Bool(false)) }
         let refused = state.refused(first, 0)

@@ -124,7 +124,7 @@ import Testing
         #expect(nobody.cacheUse == nil && nobody.statusCode == 401)
     }
 
-    @Test func `a response for the old token is not served to the new one, and a stored 401 fails no operation`()
+    @Test func `a response for the old token is not served for the new one, and a stored 401 does not fail any operation`()
         async throws
     {
         let generation = Locked(1)

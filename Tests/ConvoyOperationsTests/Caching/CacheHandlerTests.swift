@@ -20,7 +20,7 @@ import Testing
 
     // MARK: Errors and retries
 
-    @Test func `a stale response is served instead of a retry and when the server does not respond`() async throws {
+    @Test func `a stale response is served instead of a retry after an error, a reset or a timeout`() async throws {
         var policy = RetryPolicy(maximumRetryCount: 3)
         policy.initialDelay = 0.001
         manager.retryPolicy = policy

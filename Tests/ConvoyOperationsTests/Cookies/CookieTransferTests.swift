@@ -78,7 +78,7 @@ import Testing
         #expect(cookies("/echo") == ["s=x"])
     }
 
-    @Test func `responses with an error status and to HEAD set cookies too`() async throws {
+    @Test func `error responses and responses to HEAD also set cookies`() async throws {
         server.route("/wrong", .text("no").status(404).header("Set-Cookie", "w=1; Path=/"))
         _ = try? await get("/wrong") { $0.httpMethod = "HEAD" }
         try await get("/echo")

@@ -33,7 +33,7 @@ import Testing
         return operation
     }
 
-    @Test func `a proxy's 407 is not stored and sets no cookies, but the origin's 304 and failure do`() async throws {
+    @Test func `a proxy's 407 is not stored and sets no cookies, but the origin's 304 and error set theirs`() async throws {
         let url = try #require(origin)
         // Responses received before the store has any cookie are shared by all.
         store.setCookies(["a=1"], from: url)

@@ -50,7 +50,7 @@ import Testing
                 == Set(seen.headers.fields.map { $0.name.lowercased() }), sourceLocation: sourceLocation)
     }
 
-    @Test func `a log is readable only by its owner, and writing it leaves other files alone`() async throws {
+    @Test func `a log is readable only by its owner, and writing it does not affect other files`() async throws {
         let directory = try TemporaryDirectory()
         let log = try await run([try manager.makeOperation(.get, "quick")])
         let file = directory.file("log.har")
@@ -218,7 +218,7 @@ import Testing
         try expectValidity(HARLog())
     }
 
-    @Test func `dates have microseconds, and no date crashes`() {
+    @Test func `dates have microseconds, and no date causes a crash`() {
         #expect(HARDate.text(Date(timeIntervalSince1970: 0.25)) == "1970-01-01T00:00:00.250000Z")
         #expect(HARDate.text(Date(timeIntervalSince1970: 4_102_444_799.5)) == "2099-12-31T23:59:59.500000Z")
         for seconds in [-1.0, .infinity, -.infinity, .nan, 1e300] {

@@ -173,7 +173,7 @@ import Testing
         }
     }
 
-    @Test func `an empty name is ignored, and a name is a setting of the configuration`() {
+    @Test func `an empty name is ignored, and any other name is part of the configuration`() {
         let manager = manager("")
         #expect(manager.identity == nil && manager.connectionConfiguration == ConnectionConfiguration())
         manager.identity = "ada"

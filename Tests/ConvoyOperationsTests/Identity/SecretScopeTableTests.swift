@@ -127,7 +127,7 @@ import Testing
 
     /// A row for each first URL, a column for each target: `+` if all code allows secrets, `.` if none does, otherwise a
     /// letter of the legend.
-    @Test func `all secrets follow the same rules for a target, except where the legend says otherwise`() throws {
+    @Test func `all secrets follow the same rules for a target, except as noted in the legend`() throws {
         let urls = try Self.urls.map { try #require(URL(string: $0), "\($0)") }
         var legend: [Answers] = []
         var table: [String] = []

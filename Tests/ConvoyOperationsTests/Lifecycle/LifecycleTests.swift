@@ -267,7 +267,7 @@ import Testing
         #expect(!life.hasOutcome)
     }
 
-    @Test func `a resume before the stop completes starts the next attempt only after it`() {
+    @Test func `a resume during a stop starts the next attempt only after the stop`() {
         var life = Lifecycle()
         _ = life.handle(.start)
         _ = life.handle(.pause)

@@ -167,7 +167,7 @@ import Testing
         #expect(try await manager.enqueue(copy).value(as: User.self) == User(name: "ada"))
     }
 
-    @Test func `a copy of an awaited operation fails on its own if its body has no such value`() async throws {
+    @Test func `a copy of an awaited operation fails by itself if its body cannot be decoded`() async throws {
         server.route("GET", "/api/value", .json(text: "{}"))
         let manager = managers[0]
         let operation = try manager.makeOperation(

@@ -72,7 +72,7 @@ import Testing
         #expect(operation.transferProgress.bytesReceived == 2)
     }
 
-    @Test func `a sequence that begins before the start rises to the end and ends`() async throws {
+    @Test func `a progress sequence that begins before the start increases to the total and ends`() async throws {
         server.route("GET", "/x", .bytes(PatternBytes.data(count: 3_000_000)))
         let operation = operation("/x")
         let updates = operation.transferProgressUpdates

@@ -227,7 +227,7 @@ struct QueueGapTests {
 
     private static let rounds = 3_000
 
-    @Test func `dependencies change on three threads while a fourth adds the operation to a queue`() {
+    @Test func `an operation runs even if three threads change its dependencies while a fourth adds it to a queue`() {
         let queue = RequestOperationQueue()
         for round in 0..<Self.rounds {
             let operation = PausableTestOperation { $0.finish() }

@@ -56,7 +56,7 @@ import Testing
         return policy
     }
 
-    @Test(arguments: ["GET", "POST", "PATCH"]) func `an unsent request is sent again immediately without a policy`(
+    @Test(arguments: ["GET", "POST", "PATCH"]) func `an unsent request is retried immediately, even without a policy`(
         method: String
     ) {
         let attempt = Attempt(url, method, [.unsent, .unsent, .answer])
@@ -78,7 +78,7 @@ import Testing
         #expect(other.errorCode == .networkConnectionLost && other.transport.paths.count == 2)
     }
 
-    @Test func `an unsent request is sent again at most three times in a row`() {
+    @Test func `an unsent request is retried at most three times in a row`() {
         let attempt = Attempt(url, "POST", Array(repeating: .unsent, count: 10))
         #expect(attempt.run())
         #expect(attempt.errorCode == .networkConnectionLost && attempt.transport.paths.count == 4)

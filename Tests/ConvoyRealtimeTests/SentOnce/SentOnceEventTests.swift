@@ -92,7 +92,7 @@ import Testing
         #expect((source.error == nil) == Self.isRepeatable(method))
     }
 
-    @Test(arguments: methods) func `a request that was certainly not sent is sent again`(method: String) async throws {
+    @Test(arguments: methods) func `a request that was certainly not sent is retried`(method: String) async throws {
         let port = try LoopbackPort.free()
         server.route(method, "/", .noMore)
         let source = source(method)

@@ -80,7 +80,7 @@ import Testing
         #expect(other["user-agent"] == "Round/1.0 (trip)")
     }
 
-    @Test func `basic credentials are accepted`() async throws {
+    @Test func `Basic credentials are accepted`() async throws {
         struct Answer: Decodable, Sendable { var authenticated: Bool, user: String }
         var serializer = HTTPRequestSerializer()
         serializer.setAuthorizationHeader(username: "ada", password: "p:ä ss")

@@ -33,7 +33,7 @@ import Testing
         #expect(one.responseData?.count == 50_000 && one.responseData == bytes.responseData)
     }
 
-    @Test func `a delay longer than the timeout times out`() async throws {
+    @Test func `a request whose response is delayed beyond the timeout fails`() async throws {
         var serializer = HTTPRequestSerializer()
         serializer.timeoutInterval = 0.5
         manager.requestSerializer = serializer
@@ -43,7 +43,7 @@ import Testing
         #expect(secondsSince(start) >= 0.45)
     }
 
-    @Test func `a delay shorter than the timeout does not time out`() async throws {
+    @Test func `a request whose response is delayed by less than the timeout succeeds`() async throws {
         var serializer = HTTPRequestSerializer()
         serializer.timeoutInterval = 30
         manager.requestSerializer = serializer

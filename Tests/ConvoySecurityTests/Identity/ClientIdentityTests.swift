@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test func `a missing file is named`() throws {
+    @Test func `the error for a missing file contains its name`() throws {
         let certificate = try directory.write(data(made.pem), to: "c.pem")
         let missing = directory.file("missing")
         let reason = "No such file or directory"

@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    @Test func `a decoder of a subclass or with JSON5 decodes the data itself`() throws {
+    @Test func `a decoder that is a subclass or allows JSON5 decodes the data itself`() throws {
         final class Own: JSONDecoder, @unchecked Sendable {
             override func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
                 try super.decode(type, from: bytes("[7]"))

@@ -146,11 +146,11 @@ import Testing
         }
     }
 
-    @Test func `random bodies as JSON are parsed or rejected`() throws {
+    @Test func `random bodies are parsed as JSON or rejected`() throws {
         try check(JSONResponseSerializer(), Self.json, count: 35_000)
     }
 
-    @Test func `random bodies as JSON fragments without nulls are parsed or rejected`() throws {
+    @Test func `random bodies are parsed as JSON fragments without nulls or rejected`() throws {
         var serializer = JSONResponseSerializer(readingOptions: [.fragmentsAllowed, .mutableContainers])
         serializer.removesKeysWithNullValues = true
         try check(serializer, Self.json, count: 10_000)
@@ -161,19 +161,19 @@ import Testing
         var b: [String: [Int]]?
     }
 
-    @Test func `random bodies as values are decoded or rejected`() throws {
+    @Test func `random bodies are decoded as values or rejected`() throws {
         try check(DecodableResponseSerializer(Shape.self), Self.json, count: 20_000)
     }
-    @Test func `random bodies as text are decoded or rejected`() throws {
+    @Test func `random bodies are decoded as text or rejected`() throws {
         try check(StringResponseSerializer(), Self.json, count: 15_000)
     }
-    @Test func `random bodies as XML parsers are parsed or rejected`() throws {
+    @Test func `random bodies become XML parsers or are rejected`() throws {
         try check(XMLParserResponseSerializer(), Self.xml, count: 6_000)
     }
-    @Test func `random bodies as property lists are parsed or rejected`() throws {
+    @Test func `random bodies are parsed as property lists or rejected`() throws {
         try check(PropertyListResponseSerializer(), Self.lists, count: 12_000)
     }
-    @Test func `random bodies as data are returned unchanged, or fail for an error status`() throws {
+    @Test func `random bodies are returned unchanged as data, or fail for an error status`() throws {
         var bodies = Self.json
         let (good, bad) = (try response(200, type: "application/json"), try response(404, type: "application/json"))
         for _ in 0..<3_000 {
@@ -184,11 +184,11 @@ import Testing
         }
     }
 
-    @Test func `random bodies as XML documents are parsed or rejected`() throws {
+    @Test func `random bodies are parsed as XML documents or rejected`() throws {
         try check(XMLDocumentResponseSerializer(), Self.xml, count: 6_000)
     }
 
-    @Test func `random bodies through several serializers are parsed or rejected`() throws {
+    @Test func `random bodies are parsed by one of several serializers or rejected`() throws {
         let serializer = CompoundResponseSerializer([
             JSONResponseSerializer(), XMLDocumentResponseSerializer(), PropertyListResponseSerializer(),
         ])

@@ -241,7 +241,7 @@ import Testing
         #expect(try Data(contentsOf: #require(three.fileURL)) == PatternBytes.data(count: 300_000))
     }
 
-    @Test func `resume data is nil without bytes or validators, and after the end`() async throws {
+    @Test func `resume data is nil without bytes or validators, and after the task has ended`() async throws {
         let task = manager.downloadTask(with: fixture.request("/file"))
         #expect(await task.cancelProducingResumeData() == nil)
         let whole = manager.downloadTask(with: fixture.request("/file"))

@@ -58,7 +58,7 @@ import Testing
         #expect(await task.end() is URLError && fixture.server.requests.isEmpty)
     }
 
-    @Test func `the times of requests and tasks are limited`() async throws {
+    @Test func `requests and tasks respect their timeouts`() async throws {
         let fixture = try SessionFixture {
             $0.timeoutIntervalForRequest = 0.2
             $0.timeoutIntervalForResource = 1.5

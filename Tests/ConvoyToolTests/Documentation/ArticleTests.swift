@@ -159,7 +159,7 @@ import Testing
         #expect(try await ArticleCode.errors(manager) == "No user 7")
     }
 
-    @Test func `code written for another library works`() async throws {
+    @Test func `code written for other libraries works`() async throws {
         try await ArticleCode.afNetworking(manager).finished()
         try await waitUntil("the list") { server.requests("/users").last?.query == "page=2" }
 

@@ -293,7 +293,7 @@ struct HabitTests {
         #expect(!bench.scratch.names.contains("bad"))
     }
 
-    @Test func `an HSTS file written by curl is honored`() async throws {
+    @Test func `an HSTS file written by curl is honoured`() async throws {
         let file = "# Your HSTS cache. https://curl.se/docs/hsts.html\n.a.test \"29991231 23:59:59\"\n"
         try bench.scratch.write(file, to: "hsts")
         try FileManager.default.setAttributes(

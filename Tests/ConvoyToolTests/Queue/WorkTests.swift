@@ -41,7 +41,7 @@ import Testing
         #expect(try await ground.queue.entry(id).state == .ready)
     }
 
-    @Test func `secrets are sent only to the servers they are for; other headers to all`() async throws {
+    @Test func `secrets are sent only to their own servers, and other headers to all servers`() async throws {
         let ground = try QueueGround(), bench = ground.bench
         let other = try TestServer()
         for server in [bench.server, other] { server.route("/in", .text("in")) }

@@ -50,7 +50,7 @@ import Testing
         #expect(trusted.server.requests.filter { $0.tls?.clientCertificateSubject == "CN=ada" }.count == 8)
     }
 
-    @Test func `a transfer cancelled while waiting for a passphrase ends immediately and once`() throws {
+    @Test func `a transfer cancelled while waiting for a passphrase ends immediately, and only once`() throws {
         let trusted = try TrustedServer()
         let ada = try trusted.root.issue(.client("ada"))
         let (isAsked, answer) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))

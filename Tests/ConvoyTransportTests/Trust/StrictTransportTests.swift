@@ -53,7 +53,7 @@ import Testing
         #expect(store.hosts.isEmpty)
     }
 
-    @Test func `a policy received without trust is ignored`() throws {
+    @Test func `a policy received without full validation or over plain HTTP is ignored`() throws {
         let trusted = try server("max-age=1000")
         let store = HSTSStore()
         #expect(try get(trusted.url, trusted, store, policy: TrustedServer.lax).text == "over TLS")
