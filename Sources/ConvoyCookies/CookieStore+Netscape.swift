@@ -87,7 +87,7 @@ extension CookieStore {
         defer { close(descriptor) }
         var facts = stat()
         guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else {
-            throw .cannotRead(path, reason: "Not a regular file.")
+            throw .cannotRead(path, reason: "The path does not name a regular file.")
         }
         do throws(FileContents.Failure) {
             return try FileContents.read(descriptor, limit: 64 << 20)

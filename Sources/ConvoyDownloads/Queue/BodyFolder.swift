@@ -91,13 +91,13 @@ struct BodyFolder: Sendable {
     }
 
     private func copy(_ source: URL, _ descriptor: Int32, _ file: String) throws(DownloadQueueError) -> Int64 {
-        guard source.isFileURL else { throw .unreadableBody(source, "Not a file URL.") }
+        guard source.isFileURL else { throw .unreadableBody(source, "The URL is not a file URL.") }
         let reading = calls.open(source.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0)
         guard reading >= 0 else { throw .unreadableBody(source, SystemError().text) }
         defer { _ = calls.close(reading) }
         var information = stat()
         guard fstat(reading, &information) == 0, information.st_mode & S_IFMT == S_IFREG else {
-            throw .unreadableBody(source, "Not a regular file.")
+            throw .unreadableBody(source, "The path does not name a regular file.")
         }
         var buffer = [UInt8](repeating: 0, count: 256 << 10)
         var length: Int64 = 0

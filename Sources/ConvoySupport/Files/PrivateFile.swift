@@ -209,14 +209,16 @@ package enum PrivateFileProblem: Error, Hashable, Sendable {
     package var reason: String {
         switch self {
         case .otherOwner(let user):
-            "Another user (uid \(user)) owns it and may have planted it. Remove it, or choose another path."
+            "The file or directory belongs to another user (uid \(user)), who may have planted it. Remove it, or choose "
+                + "another path."
         case .writableByOthers(let mode):
-            "Other users can write to it (mode \(Self.digits(mode))). Check its contents, then run chmod go-w."
+            "Other users can write to the file or directory (mode \(Self.digits(mode))). Check its contents, then run "
+                + "chmod go-w."
         case .hardLinked: "The file has more than one hard link. Replace it with a copy."
         case .linkOfOther(let user): "The path leads through a symbolic link created by another user (uid \(user))."
         case .link: "The path is a symbolic link."
-        case .notRegularFile: "Not a regular file."
-        case .notDirectory: "Not a directory."
+        case .notRegularFile: "The path does not name a regular file."
+        case .notDirectory: "The path does not name a directory."
         }
     }
 

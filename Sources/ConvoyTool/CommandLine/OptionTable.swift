@@ -333,7 +333,7 @@ enum OptionTable {
     private static let output: [ToolOption] = [
         .value(
             "type", "t", "TYPE", in: .output, of: [.events], repeats: true, once: true, "print only events of this type",
-            "Events without a type have the type message."),
+            "Events without a type count as \"message\"."),
         .value(
             "count", "c", "N", in: .output, of: [.events], once: true, "exit with success after N events",
             "Events that --type excludes do not count."),

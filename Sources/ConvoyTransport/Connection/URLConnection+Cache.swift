@@ -60,8 +60,8 @@ extension URLConnection {
             throw failure(
                 .resourceUnavailable,
                 reason == .stale
-                    ? "The cached response is stale, and the cache policy does not allow loading."
-                    : "The response is not cached, and the cache policy does not allow loading.")
+                    ? "The cached response is stale, and the cache policy does not allow a request to the server."
+                    : "The response is not cached, and the cache policy does not allow a request to the server.")
         }
     }
 

@@ -200,7 +200,7 @@ package enum RequestRules {
         if request.cachePolicy == .returnCacheDataDontLoad, !hasCache {
             throw URLError(
                 .resourceUnavailable, url: url,
-                "The response is not cached, and the cache policy does not allow loading.")
+                "The response is not cached, and the cache policy does not allow a request to the server.")
         }
     }
 
