@@ -284,7 +284,7 @@ struct DownloadFailure: @unchecked Sendable {
     var object: Any?
     /// Whether the server has responded with an unacceptable status.
     var isOfStatus = false
-    /// Whether a retry cannot help.
+    /// Whether the failure is final, so that the download is not retried.
     var isFinal = false
 }
 

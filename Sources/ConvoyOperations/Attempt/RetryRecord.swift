@@ -14,7 +14,7 @@ struct RetryRecord {
     var began: UInt64?
     /// The reason why the last failure was not retried.
     var refusal: RetryEvent.Refusal?
-    /// Whether the next attempt follows a response.
+    /// Whether the last attempt received a response.
     var followsAnswer = false
     /// Whether the next attempts use HTTP/1.1.
     var avoidsHTTP2 = false

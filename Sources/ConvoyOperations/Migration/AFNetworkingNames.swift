@@ -119,7 +119,7 @@ public final class AFNetworkActivityIndicatorManager: Sendable {
 @available(*, unavailable, renamed: "HTTPRequestOperationManager")
 public typealias AFRocketClient = HTTPRequestOperationManager
 
-// The replacements of the members of AFNetworking's manager.
+// Replacements for the members of AFNetworking's manager.
 
 extension HTTPRequestOperationManager {
     /// Creates a manager without a base URL.
@@ -199,7 +199,7 @@ extension HTTPRequestOperationManager {
     ) -> HTTPRequestOperation? { nil }
 }
 
-// The replacements of the members of AFNetworking's operations.
+// Replacements for the members of AFNetworking's operations.
 
 extension URLConnectionOperation {
     // MARK: Block setters
@@ -276,7 +276,7 @@ extension HTTPRequestOperation {
     ) {}
 }
 
-// The replacements of AFNetworking's additions to UIKit, for views of any toolkit.
+// Replacements for AFNetworking's additions to UIKit, for views of any toolkit.
 
 extension NetworkActivityMonitor {
     /// Whether the monitor is enabled.

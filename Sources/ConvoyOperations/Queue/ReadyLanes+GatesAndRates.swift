@@ -192,7 +192,7 @@ extension ReadyLanes {
         return time == 0 ? nil : time
     }
 
-    /// Lets a host (nil for all hosts) start operations again, unless a change to the rate has postponed that time.
+    /// Lets operations for a host (nil for all hosts) start again, unless a change to the rate has delayed their start.
     mutating func resumeStarts(of key: HostKey?, at now: UInt64) {
         guard let key else {
             if pacing.opensAt <= now { pacing.opensAt = 0 }

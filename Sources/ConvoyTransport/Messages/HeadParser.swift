@@ -15,7 +15,7 @@ struct HeadParser {
         case whole
         /// The line after the head is a valid trailer, which is ignored.
         case trailer
-        /// The head is invalid. The associated value is the reason for the user.
+        /// The head is invalid. The associated value is the reason, as shown to the user.
         case refused(String)
     }
 
