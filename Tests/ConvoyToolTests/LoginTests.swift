@@ -66,7 +66,7 @@ import Testing
         #expect(other.requests.allSatisfy { $0.headers["Authorization"] == nil })
     }
 
-    @Test func `netrc is read only on request, and only if other users cannot read it`() async throws {
+    @Test func `netrc is read only with --netrc or --netrc-file, and only if other users cannot read it`() async throws {
         try scratch.write("machine 127.0.0.1 login ada password se:cret\n", to: "netrc")
         let netrc = scratch.url.appendingPathComponent("netrc")
         chmod(netrc.path, 0o600)

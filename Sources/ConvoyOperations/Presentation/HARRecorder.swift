@@ -152,7 +152,8 @@ struct HARMaker {
             response: self.response(response, metrics), timings: timings(metrics),
             serverAddress: metrics.remoteAddress.map { String($0.prefix { $0 != "%" }) },
             connection: metrics.localPort.map(String.init), cacheUse: metrics.cacheUse?.rawValue,
-            comment: metrics.isShared ? "Sent by another operation; this one shares the response." : nil)
+            comment: metrics.isShared
+                ? "The request was sent by another operation, which shares its response with this one." : nil)
     }
 
     // MARK: The request

@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test("other errors are reported, and a response that must be revalidated is not served after a failure")
+    @Test("a stale response is served neither after a status that is not temporary nor if it must be revalidated")
     func otherErrors() async throws {
         for (control, status) in [
             ("", 404), ("", 501), ("", 429), ("must-revalidate", 500), ("no-cache", 500), ("stale-if-error=0", 500),

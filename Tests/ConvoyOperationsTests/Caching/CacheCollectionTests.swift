@@ -25,7 +25,7 @@ struct CacheCollectionTests {
         "headers-store-Transfer-Encoding": "a response with an unknown transfer coding is invalid (RFC 9112, section 6.1)"
     ]
 
-    @Test("the required cache tests pass for operations as for the cache alone", arguments: Place.allCases)
+    @Test("the required cache tests pass for operations in the same way as for the cache alone", arguments: Place.allCases)
     func collection(_ place: Place) async throws {
         let directory = try #require(ConformanceSuite.directory("http-cache"))
         let tests = try HTTPCacheSuite.load(from: directory).flatMap(\.tests).filter(\.isForClients)
