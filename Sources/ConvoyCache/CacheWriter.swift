@@ -46,7 +46,7 @@ package final class CacheWriter: ResponseCacheWriter {
     /// Completes the body.
     ///
     /// - Parameter then: Called when a lookup can find the response, or when the response is certain not to be stored:
-    /// Writes the bytes received so far to the file.
+    ///   immediately if the body is in memory, otherwise later on one of the cache's queues.
     package func finish(_ then: @escaping @Sendable () -> Void) { complete { _ in then() } }
 
     /// Completes the body, and reports to `then` whether the response is stored.
@@ -79,7 +79,7 @@ package final class CacheWriter: ResponseCacheWriter {
         (state.isDone, state.buffer, state.spool) = (true, [], nil)
     }
 
-    /// Writes the bytes so far to the file.
+    /// Writes the bytes received so far to the file.
     private static func spill(_ state: inout State) {
         guard let spool = state.spool, !state.buffer.isEmpty else { return }
         if spool.write(state.buffer) { state.buffer = [] } else { giveUp(&state) }

@@ -118,7 +118,7 @@ extension Widget {
     /// Whether the picture covers the entire widget.
     var isCovered: Bool { isPicture && gtk_picture_get_content_fit(widget.opaque) == GTK_CONTENT_FIT_COVER }
 
-    /// The width and the height that are known before the widget appears on the screen.
+    /// The width and the height, if they are known before the widget appears on the screen.
     private var size: (width: Int?, height: Int?) {
         if !isPicture, gtk_image_get_pixel_size(widget.opaque) > 0 {
             let length = Int(gtk_image_get_pixel_size(widget.opaque))

@@ -99,7 +99,7 @@ extension DownloadError: SelfDescribingError {
         case .inUse(let url): "Another download is writing the file \(Self.shown(url))."
         case .checksumMismatch(let expected, let actual):
             "The checksum of the file is \(actual), but \(expected) was expected."
-        case .piecesMismatch: "Pieces of the file do not match their checksums. The received bytes were discarded."
+        case .piecesMismatch: "Pieces of the file do not match their checksums."
         case .notEnoughSpace(let needed, let available, let url):
             "The file \(Self.shown(url)) needs \(needed) bytes, but the disk has only \(available) bytes available."
         case .unexpectedLength(let expected, let actual):

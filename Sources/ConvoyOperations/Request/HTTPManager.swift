@@ -165,7 +165,7 @@ extension HTTPRequestOperationManager: HTTPManager {
 
 /// A URL for a manager's calls: a string, absolute or relative to the manager's `baseURL`, or a `URL`.
 public protocol URLConvertible {
-    /// The URL in the form in which it was given.
+    /// The URL as a string, which may be relative.
     var urlString: String { get }
 }
 
