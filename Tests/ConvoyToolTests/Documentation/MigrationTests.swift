@@ -47,7 +47,7 @@ import Testing
             _ = manager.reachableViaWiFi  //> renamed to 'isReachableViaWiFi'
             _ = AFNetworkReachabilityStatus.unknown  //> Wired networks are .reachableViaWire
             task.cancelByProducingResumeData { data in print(data as Any) }  //> renamed to 'cancel(byProducingResumeData:)'
-            session.getTasksWithCompletionHandler { data, uploads, downloads in print(data) }  //> reading them does not block
+            session.getTasksWithCompletionHandler { data, uploads, downloads in print(data) }  //> which do not block
         }
 
         func events(_ source: EventSource, _ event: ServerSentEvent) {
