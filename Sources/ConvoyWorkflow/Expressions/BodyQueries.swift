@@ -4,7 +4,7 @@ import ConvoySupport
 import Foundation
 
 /// A JSON Pointer (RFC 6901) in which `*` matches each element of a list or each value of an object.
-struct JSONPath: Sendable, Equatable, CustomStringConvertible {
+struct WildcardPointer: Sendable, Equatable, CustomStringConvertible {
     let tokens: [String]
 
     /// Creates a path from a string, or returns nil if the string is not a JSON Pointer.
@@ -25,7 +25,7 @@ struct JSONPath: Sendable, Equatable, CustomStringConvertible {
         case .object(let object): elements = object.members.map(\.value)
         default: return nil
         }
-        let rest = JSONPath(tokens: Array(tokens[(star + 1)...]))
+        let rest = WildcardPointer(tokens: Array(tokens[(star + 1)...]))
         let values = elements.compactMap { rest.value(in: $0) }
         guard !values.isEmpty || elements.isEmpty else { return nil }
         // A second `*` produces one flat list.
@@ -36,7 +36,7 @@ struct JSONPath: Sendable, Equatable, CustomStringConvertible {
     /// Returns whether the value is missing in any element that a `*` matches.
     func isMissingSomewhere(in json: JSON) -> Bool {
         guard let star = tokens.firstIndex(of: "*") else { return json[JSONPointer(tokens: tokens)] == nil }
-        let rest = JSONPath(tokens: Array(tokens[(star + 1)...]))
+        let rest = WildcardPointer(tokens: Array(tokens[(star + 1)...]))
         return switch json[JSONPointer(tokens: Array(tokens[..<star]))] {
         case .array(let values)?: values.contains { rest.isMissingSomewhere(in: $0) }
         case .object(let object)?: object.members.contains { rest.isMissingSomewhere(in: $0.value) }

@@ -34,15 +34,23 @@ enum CaptureReader {
         return try source(parts[0], parts.count > 1 ? parts[1] : nil, group: nil, at: value)
     }
 
+    /// Reads a JSON Pointer or a JSONPath query.
+    static func location(
+        _ text: String, at value: ManifestValue, isKey: Bool = false
+    ) throws(ManifestError) -> JSONLocation {
+        do throws(EvaluationError) {
+            return try JSONLocation(text)
+        } catch {
+            throw value.problem(error.message, atKey: isKey)
+        }
+    }
+
     private static func source(
         _ kind: String, _ content: String?, group: Int?, at value: ManifestValue
     ) throws(ManifestError) -> CaptureSource {
         switch (kind, content) {
         case ("json", let pointer?):
-            guard let path = JSONPath(pointer) else {
-                throw value.problem("invalid JSON Pointer \(quoted(pointer)): it must begin with /, as in json:/items/0/id")
-            }
-            return .json(path)
+            return .json(try location(pointer, at: value))
         case ("xpath", let expression?):
             guard XPath.isValid(expression) else { throw value.problem("invalid XPath \(quoted(expression))") }
             return .xpath(expression)
@@ -167,10 +175,8 @@ enum ExpectationReader {
     static func json(_ value: ManifestValue) throws(ManifestError) -> [JSONExpectation] {
         var all: [JSONExpectation] = []
         for member in try value.members("json") {
-            guard let path = JSONPath(member.key) else {
-                throw member.problem("invalid JSON Pointer \(quoted(member.key)): it must begin with /")
-            }
-            var expectation = JSONExpectation(path: path)
+            var expectation = JSONExpectation(
+                path: try CaptureReader.location(member.key, at: member.value, isKey: true))
             if case .object = member.value.json {
                 let fields = try member.value.fields("an expectation", knowing: ["equals", "exists", "matches"])
                 expectation.equals = try fields["equals"].map { value throws(ManifestError) in try TreeTemplate(value) }

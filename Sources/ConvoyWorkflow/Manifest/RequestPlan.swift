@@ -136,7 +136,7 @@ struct CapturePlan: Sendable {
 
 /// The source of a captured value.
 enum CaptureSource: Sendable, Equatable {
-    case json(JSONPath)
+    case json(JSONLocation)
     case xpath(String)
     case header(String)
     case cookie(String)
@@ -173,7 +173,7 @@ struct HeaderExpectation: Sendable {
 }
 
 struct JSONExpectation: Sendable {
-    var path: JSONPath
+    var path: JSONLocation
     var equals: TreeTemplate?
     var exists: Bool?
     var pattern: String?

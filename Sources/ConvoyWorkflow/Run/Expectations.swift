@@ -104,14 +104,19 @@ struct ExpectationCheck {
     }
 
     mutating func check(_ expectation: JSONExpectation, in json: JSON) {
-        let value = expectation.path.value(in: json)
-        let path = expectation.path.description
-        let name = expectation.path.tokens.last { $0 != "*" } ?? ""
+        let path = expectation.path.description, name = expectation.path.lastName
         let subject = Subject(title: "json \(path.isEmpty ? "(all)" : path)") { [secrets] in
             secrets.masked($0, named: name)
         }
         let what = subject.title
-        let isMissing = expectation.path.isMissingSomewhere(in: json)
+        let value: JSON?, isMissing: Bool
+        do throws(EvaluationError) {
+            (value, isMissing) = (
+                try expectation.path.value(in: json), try expectation.path.isMissingSomewhere(in: json)
+            )
+        } catch {
+            return fail("\(what): \(error.message)")
+        }
         if expectation.exists == true, isMissing,
             value != nil
         {
