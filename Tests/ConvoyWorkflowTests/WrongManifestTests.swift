@@ -203,7 +203,9 @@ import Testing
         Mistake(
             one("    expect: {checksum: crc=1}"),
             #"m.yaml:5:24: unknown checksum "crc"; use md5, sha-1, sha-224, sha-256, sha-384, sha-512"#),
-        Mistake(one("    expect: {json: {a: 1}}"), #"m.yaml:5:21: invalid JSON Pointer "a": it must begin with /, as in json:/items/0/id"#),
+        Mistake(
+            one("    expect: {json: {a: 1}}"),
+            #"m.yaml:5:21: invalid JSON Pointer "a": it must begin with /, as in json:/items/0/id"#),
         Mistake(
             one("    expect: {json: {/a: {equal: 1}}}"),
             #"m.yaml:5:26: unknown key "equal" in an expectation (did you mean "equals"?)"#),
