@@ -181,8 +181,22 @@ enum Pattern {
     ///
     /// - Throws: An error if the search takes too long or the task is cancelled.
     static func firstMatch(of pattern: String, group: Int, in text: String) throws(EvaluationError) -> String? {
-        guard let expression = try? NSRegularExpression(pattern: pattern) else { return nil }
-        let end = ContinuousClock.now + .seconds(maximumTime)
+        guard let expression = try? NSRegularExpression(pattern: pattern),
+            let match = try firstMatch(of: expression, in: text, until: end), group < match.numberOfRanges,
+            let range = Range(match.range(at: group), in: text)
+        else { return nil }
+        return String(text[range])
+    }
+
+    /// The end of a search that begins now.
+    static var end: ContinuousClock.Instant { .now + .seconds(maximumTime) }
+
+    /// Returns the first match, or nil if nothing matches.
+    ///
+    /// - Throws: An error if the search does not end in time or the task is cancelled.
+    static func firstMatch(
+        of expression: NSRegularExpression, in text: String, until end: ContinuousClock.Instant
+    ) throws(EvaluationError) -> NSTextCheckingResult? {
         var found: NSTextCheckingResult?, isOver = false
         expression.enumerateMatches(
             in: text, options: .reportProgress, range: NSRange(text.startIndex..., in: text)
@@ -192,12 +206,9 @@ enum Pattern {
             if match != nil || isOver { stop.pointee = true }
         }
         if isOver {
-            throw EvaluationError(message: "the search for \(quoted(pattern)) took too long")
+            throw EvaluationError(message: "the search for \(quoted(expression.pattern)) took too long")
         }
-        guard let match = found, group < match.numberOfRanges, let range = Range(match.range(at: group), in: text) else {
-            return nil
-        }
-        return String(text[range])
+        return found
     }
 
     static func matches(_ pattern: String, _ text: String) throws(EvaluationError) -> Bool {

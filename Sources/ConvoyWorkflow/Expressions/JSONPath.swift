@@ -44,7 +44,7 @@ struct JSONPath: Sendable, Equatable, CustomStringConvertible {
         case and([Logical])
         case not(Logical)
         case exists(Query)
-        case compare(Comparable, String, Comparable)
+        case compare(Comparable, Expression.Comparison, Comparable)
         case match(Comparable, Comparable, isWhole: Bool)
     }
 

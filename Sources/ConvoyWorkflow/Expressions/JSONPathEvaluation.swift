@@ -5,6 +5,15 @@ import Foundation
 struct JSONPathEvaluation {
     let root: JSON
     private var remaining = Self.maximumSteps
+    /// The end of the time for all searches of the query together.
+    private let end = Pattern.end
+    private var last: LastExpression?
+
+    private struct LastExpression {
+        let pattern: String
+        let isWhole: Bool
+        let expression: NSRegularExpression?
+    }
 
     /// The maximum number of nodes that a query can visit, including those that its filters visit.
     static let maximumSteps = 5_000_000
@@ -29,9 +38,8 @@ struct JSONPathEvaluation {
 
     private mutating func spend(_ count: Int = 1) throws(EvaluationError) {
         remaining -= count
-        guard remaining >= 0, !Task.isCancelled else {
-            throw EvaluationError(message: "the JSONPath query takes too long: it visits more than 5 million values")
-        }
+        guard remaining >= 0 else { throw EvaluationError(message: "the JSONPath query visits more than 5 million values") }
+        guard !Task.isCancelled else { throw EvaluationError(message: "the JSONPath query was cancelled") }
     }
 
     /// Applies selectors to a node and its descendants, each before its children.
@@ -109,14 +117,15 @@ struct JSONPathEvaluation {
             return true
         case .not(let operand): return try !holds(operand, for: node)
         case .exists(let query): return try !values(of: query, from: node).isEmpty
-        case .compare(let one, let mark, let other):
-            return Self.compare(try value(of: one, node), mark, try value(of: other, node))
+        case .compare(let one, let comparison, let other):
+            return Self.compare(try value(of: one, node), comparison, try value(of: other, node))
         case .match(let text, let pattern, let isWhole):
             guard case .string(let text)? = try value(of: text, node),
-                case .string(let pattern)? = try value(of: pattern, node), let expression = Self.expression(pattern)
+                case .string(let pattern)? = try value(of: pattern, node),
+                let expression = expression(pattern, isWhole: isWhole)
             else { return false }
             try spend(1 + text.utf8.count / 64)
-            return try Pattern.matches(isWhole ? "\\A(?:\(expression))\\z" : expression, text)
+            return try Pattern.firstMatch(of: expression, in: text, until: end) != nil
         }
     }
 
@@ -138,14 +147,14 @@ struct JSONPathEvaluation {
         }
     }
 
-    private static func compare(_ one: JSON?, _ mark: String, _ other: JSON?) -> Bool {
-        switch mark {
-        case "==": one == other
-        case "!=": one != other
-        case "<": isLess(one, other)
-        case ">": isLess(other, one)
-        case "<=": isLess(one, other) || one == other
-        default: isLess(other, one) || one == other
+    private static func compare(_ one: JSON?, _ comparison: Expression.Comparison, _ other: JSON?) -> Bool {
+        switch comparison {
+        case .equal: one == other
+        case .unequal: one != other
+        case .less: isLess(one, other)
+        case .greater: isLess(other, one)
+        case .lessOrEqual: isLess(one, other) || one == other
+        case .greaterOrEqual: isLess(other, one) || one == other
         }
     }
 
@@ -160,8 +169,20 @@ struct JSONPathEvaluation {
         }
     }
 
-    /// Converts an I-Regexp (RFC 9485) to ICU, where a dot excludes more characters. Returns nil if it is invalid.
-    private static func expression(_ pattern: String) -> String? {
+    /// Returns the expression for an I-Regexp (RFC 9485); nil if it is invalid. Most queries have only one, so the last one
+    /// is kept.
+    private mutating func expression(_ pattern: String, isWhole: Bool) -> NSRegularExpression? {
+        if let last, last.pattern == pattern, last.isWhole == isWhole { return last.expression }
+        let converted = Self.converted(pattern)
+        // Alone first: what is invalid alone may be valid within a group.
+        var expression = try? NSRegularExpression(pattern: converted)
+        if isWhole, expression != nil { expression = try? NSRegularExpression(pattern: "\\A(?:\(converted))\\z") }
+        last = LastExpression(pattern: pattern, isWhole: isWhole, expression: expression)
+        return expression
+    }
+
+    /// Converts an I-Regexp to ICU, where a dot excludes more characters.
+    private static func converted(_ pattern: String) -> String {
         var result = "", isEscaped = false, isClass = false
         for scalar in pattern.unicodeScalars {
             if !isEscaped, !isClass, scalar == "." {
@@ -175,6 +196,6 @@ struct JSONPathEvaluation {
             isEscaped = !isEscaped && scalar == "\\"
             result.unicodeScalars.append(scalar)
         }
-        return (try? NSRegularExpression(pattern: result)) == nil ? nil : result
+        return result
     }
 }

@@ -54,13 +54,10 @@ struct JSONPathParser {
     }
 
     private mutating func memberName() throws(EvaluationError) -> String {
-        var name = String.UnicodeScalarView()
-        while let next = peek, Self.isNameStart(next) || (!name.isEmpty && Self.isDigit(next)) {
-            name.append(next)
-            index += 1
-        }
+        let start = index
+        let name = take { Self.isNameStart($0) || ($1 > start && Self.isDigit($0)) }
         guard !name.isEmpty else { throw problem("a name is missing") }
-        return String(name)
+        return name
     }
 
     private mutating func bracketed() throws(EvaluationError) -> [JSONPath.Selector] {
@@ -119,7 +116,7 @@ struct JSONPathParser {
     private mutating func optionalInteger() throws(EvaluationError) -> Int? {
         let start = index
         let isNegative = take("-")
-        let digits = takeDigits()
+        let digits = take { next, _ in Self.isDigit(next) }
         guard !digits.isEmpty else {
             guard !isNegative else { throw problem("digits are missing") }
             return nil
@@ -130,15 +127,6 @@ struct JSONPathParser {
             throw problem("invalid integer \(quoted((isNegative ? "-" : "") + digits))")
         }
         return value
-    }
-
-    private mutating func takeDigits() -> String {
-        var digits = ""
-        while let next = peek, Self.isDigit(next) {
-            digits.unicodeScalars.append(next)
-            index += 1
-        }
-        return digits
     }
 
     // MARK: Strings
@@ -216,6 +204,11 @@ struct JSONPathParser {
         return operands.count == 1 ? operands[0] : .and(operands)
     }
 
+    /// The comparisons, the longer of two with the same beginning first.
+    private static let comparisons: [Expression.Comparison] = [
+        .equal, .unequal, .lessOrEqual, .greaterOrEqual, .less, .greater,
+    ]
+
     /// Takes an operator and the blanks around it.
     private mutating func takeOperator(_ mark: String) -> Bool {
         let start = index
@@ -238,10 +231,10 @@ struct JSONPathParser {
         if peek == "(" { return try parenthesized() }
         let operand = try self.operand()
         let start = index
-        for mark in ["==", "!=", "<=", ">=", "<", ">"] where takeOperator(mark) {
+        for comparison in Self.comparisons where takeOperator(comparison.rawValue) {
             let left = try comparable(operand, at: start)
             let place = index
-            return .compare(left, mark, try comparable(try self.operand(), at: place))
+            return .compare(left, comparison, try comparable(try self.operand(), at: place))
         }
         return try test(operand)
     }
@@ -298,12 +291,8 @@ struct JSONPathParser {
         case "-", "0"..."9": return .literal(.number(try number()))
         default: break
         }
-        var name = ""
         let start = index
-        while let next = peek, ("a"..."z").contains(next) || (!name.isEmpty && (next == "_" || Self.isDigit(next))) {
-            name.unicodeScalars.append(next)
-            index += 1
-        }
+        let name = take { ("a"..."z").contains($0) || ($1 > start && ($0 == "_" || Self.isDigit($0))) }
         switch name {
         case "": throw unexpected()
         case "true": return .literal(.bool(true))
@@ -320,12 +309,10 @@ struct JSONPathParser {
 
     private mutating func number() throws(EvaluationError) -> JSONNumber {
         let start = index
-        while let next = peek, "-+.eE0123456789".unicodeScalars.contains(next) { index += 1 }
-        var text = String.UnicodeScalarView()
-        text.append(contentsOf: scalars[start..<index])
-        guard let number = JSONNumber(String(text)) else {
+        let text = take { next, _ in "-+.eE0123456789".unicodeScalars.contains(next) }
+        guard let number = JSONNumber(text) else {
             index = start
-            throw problem("invalid number \(quoted(String(text)))")
+            throw problem("invalid number \(quoted(text))")
         }
         return number
     }
@@ -373,8 +360,17 @@ struct JSONPathParser {
         return true
     }
 
+    /// Takes the characters up to the first one for which the condition, given the character and its index, is false.
+    private mutating func take(while isWanted: (Unicode.Scalar, Int) -> Bool) -> String {
+        let start = index
+        while let next = peek, isWanted(next, index) { index += 1 }
+        var text = String.UnicodeScalarView()
+        text.append(contentsOf: scalars[start..<index])
+        return String(text)
+    }
+
     private mutating func skipBlanks() {
-        while let next = peek, next == " " || next == "\t" || next == "\n" || next == "\r" { index += 1 }
+        _ = take { next, _ in next == " " || next == "\t" || next == "\n" || next == "\r" }
     }
 
     private static func isDigit(_ scalar: Unicode.Scalar) -> Bool { ("0"..."9").contains(scalar) }
