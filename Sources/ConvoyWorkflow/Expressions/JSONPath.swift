@@ -66,13 +66,6 @@ struct JSONPath: Sendable, Equatable, CustomStringConvertible {
         description = text
     }
 
-    /// Returns the value of a singular query, or nil if it does not exist. For any other query, returns the list of all
-    /// selected values, which may be empty.
-    func value(in json: JSON) throws(EvaluationError) -> JSON? {
-        let values = try values(in: json)
-        return query.isSingular ? values.first : .array(values)
-    }
-
     /// Returns the selected values, in the order of the document.
     func values(in json: JSON) throws(EvaluationError) -> [JSON] {
         var evaluation = JSONPathEvaluation(root: json)
@@ -108,31 +101,37 @@ enum JSONLocation: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// The last name in the location, which tells whether the value is a secret.
-    var lastName: String {
+    /// The names of the selected values, which tell whether a value is a secret.
+    var names: [String] {
         switch self {
-        case .pointer(let pointer): return pointer.tokens.last { $0 != "*" } ?? ""
+        case .pointer(let pointer): return pointer.tokens.last { $0 != "*" }.map { [$0] } ?? []
         case .path(let path):
-            let names = path.query.segments.flatMap(\.selectors).compactMap { selector -> String? in
-                if case .name(let name) = selector { name } else { nil }
+            let names = path.query.segments.map { segment in
+                segment.selectors.compactMap { if case .name(let name) = $0 { name } else { nil } }
             }
-            return names.last ?? ""
+            return names.last { !$0.isEmpty } ?? []
         }
     }
 
-    /// Returns the value, or nil if it does not exist.
-    func value(in json: JSON) throws(EvaluationError) -> JSON? {
-        switch self {
-        case .pointer(let pointer): pointer.value(in: json)
-        case .path(let path): try path.value(in: json)
-        }
+    /// What a location finds in a document.
+    struct Finding {
+        /// The value, or nil if it does not exist. A `*` and a query that is not singular produce a list.
+        let value: JSON?
+        /// Whether anything was found. A list of a query exists only if the query selects a value.
+        let exists: Bool
+        /// Whether the value is missing in an element that a `*` of a pointer matches.
+        let isPartial: Bool
     }
 
-    /// Returns whether the value is missing in any element that a `*` of a pointer matches.
-    func isMissingSomewhere(in json: JSON) throws(EvaluationError) -> Bool {
+    func finding(in json: JSON) throws(EvaluationError) -> Finding {
         switch self {
-        case .pointer(let pointer): pointer.isMissingSomewhere(in: json)
-        case .path(let path): try path.values(in: json).isEmpty
+        case .pointer(let pointer):
+            let value = pointer.value(in: json)
+            return Finding(value: value, exists: value != nil, isPartial: pointer.isMissingSomewhere(in: json))
+        case .path(let path):
+            let values = try path.values(in: json)
+            return Finding(
+                value: path.query.isSingular ? values.first : .array(values), exists: !values.isEmpty, isPartial: false)
         }
     }
 }

@@ -104,26 +104,25 @@ struct ExpectationCheck {
     }
 
     mutating func check(_ expectation: JSONExpectation, in json: JSON) {
-        let path = expectation.path.description, name = expectation.path.lastName
-        let subject = Subject(title: "json \(path.isEmpty ? "(all)" : path)") { [secrets] in
-            secrets.masked($0, named: name)
+        let path = expectation.path.description, names = expectation.path.names
+        let subject = Subject(title: "json \(path.isEmpty ? "(all)" : path)") { [secrets] value in
+            names.isEmpty
+                ? secrets.masked(value, named: "") : names.reduce(value) { secrets.masked($0, named: $1) }
         }
         let what = subject.title
-        let value: JSON?, isMissing: Bool
+        let found: JSONLocation.Finding
         do throws(EvaluationError) {
-            (value, isMissing) = (
-                try expectation.path.value(in: json), try expectation.path.isMissingSomewhere(in: json)
-            )
+            found = try expectation.path.finding(in: json)
         } catch {
             return fail("\(what): \(error.message)")
         }
-        if expectation.exists == true, isMissing,
-            value != nil
-        {
+        let value = found.value
+        if expectation.exists == true, found.isPartial, found.exists {
             fail("\(what): expected a value in each element, but some lack it")
         }
-        if let exists = expectation.exists, exists != (value != nil) {
-            fail("\(what): expected \(exists ? "a value" : "none"), got \(value.map { shown($0, subject) } ?? "none")")
+        if let exists = expectation.exists, exists != found.exists {
+            let seen = exists ? "none" : value.map { shown($0, subject) } ?? "none"
+            fail("\(what): expected \(exists ? "a value" : "none"), got \(seen)")
         }
         if let equals = expectation.equals {
             do throws(EvaluationError) {
@@ -134,13 +133,13 @@ struct ExpectationCheck {
         }
         if let pattern = expectation.pattern {
             // Every element of a list must match.
-            if case .array(let values)? = value {
-                if isMissing { fail("\(what): expected a value in each element, but some lack it") }
+            if found.exists, case .array(let values)? = value {
+                if found.isPartial { fail("\(what): expected a value in each element, but some lack it") }
                 for (index, value) in values.enumerated() {
                     match(value.text, pattern, Subject(title: "\(what) [\(index)]", masked: subject.masked))
                 }
             } else {
-                match(value?.text, pattern, subject)
+                match(found.exists ? value?.text : nil, pattern, subject)
             }
         }
     }

@@ -98,7 +98,7 @@ final class ReceivedResponse: Sendable {
         case .url: return url.map { .string($0.absoluteString) }
         case .header(let name): return field(name).map { .string($0) }
         case .cookie(let name): return cookie(name).map { .string($0) }
-        case .json(let path): return try path.value(in: try parsed.get())
+        case .json(let path): return try path.finding(in: try parsed.get()).value
         case .text(let pattern, let group):
             guard !isTooLong else { throw Self.tooLong }
             guard let pattern else { return .string(text) }
