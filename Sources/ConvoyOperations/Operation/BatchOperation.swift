@@ -72,7 +72,6 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     }
 
     public override var isAsynchronous: Bool { true }
-    override var worksInStart: Bool { false }
 
     override func performWork() { completeIfDone() }
     override func stopWork() { completeIfDone() }

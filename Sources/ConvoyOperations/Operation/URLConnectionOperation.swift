@@ -96,7 +96,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     open override var isAsynchronous: Bool { true }
 
     package override var reportsItsEnd: Bool { true }
-    override var worksInStart: Bool { false }
     package override func didJoinQueue() {
         enterCompletionGroup()
         eventLog?.note(.event(.enqueued))

@@ -7,12 +7,6 @@ struct QueueSlot {
         case scheduled(ScheduledOperation)
         /// An operation that is not one of Convoy's.
         case foreign(ExternalOperation)
-
-        /// Whether the operation has ended in the library's own `start()`, which only has to return.
-        var returnsFromStart: Bool {
-            guard case .scheduled(let operation) = self else { return false }
-            return operation.worksInStart && operation.lifecycle.value.state == .finished
-        }
     }
 
     enum Stage: UInt8 {
@@ -29,7 +23,7 @@ struct QueueSlot {
         case exempt
         /// The operation is ready and needs no slot. It starts unless the queue is suspended.
         case slotless
-        /// The operation has a slot, and waits for a worker.
+        /// The operation has a slot, and waits for a thread of the dispatch queue.
         case granted
         /// The operation has a slot, and `start()` was called or is about to be.
         case running
@@ -58,8 +52,6 @@ struct QueueSlot {
     var epoch: UInt32 = 0
     var stage = Stage.free
     var flags: Flags = []
-    /// The worker that is inside `start()`, if any.
-    var worker: WorkerPool.Number?
 
     var operation: Operation? {
         switch occupant {

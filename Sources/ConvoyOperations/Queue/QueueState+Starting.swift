@@ -1,8 +1,8 @@
 import Foundation
 
-/// Methods that grant slots to operations, and assign operations to workers.
+/// Methods that grant slots to operations.
 extension QueueState {
-    private static let mostGrantsAtOnce = 64
+    private static let mostNoticesAtOnce = 64
 
     /// The actions that remain to be performed outside the lock after a change.
     struct Effects {
@@ -15,8 +15,6 @@ extension QueueState {
             case tell(ScheduledOperation, gateOpensAt: UInt64)
             /// Let a host, or all hosts if nil, start operations again at the given time.
             case resumeStarts(HostKey?)
-            /// Create more workers with the given numbers, one bit each.
-            case hire(UInt64, any FoundationBackedQueue)
             /// Let a redirected operation continue.
             case goOn(@Sendable () -> Void)
             /// Release the continuation of a redirected operation.
@@ -25,6 +23,8 @@ extension QueueState {
 
         /// An operation that was granted a slot, to be started by the caller.
         var grant = QueueSlot.Occupant.none
+        /// The queue on whose dispatch queue the granted operation must be started; nil to start it inline.
+        var startingQueue: (any FoundationBackedQueue)?
         /// Whether the granted operation was found ready just now, so that it does not have to be checked again.
         var isFresh = false
         /// Whether more operations can be started now.
@@ -38,28 +38,18 @@ extension QueueState {
         }
     }
 
-    /// Grants the free slots after a change, and records all further consequences. Operations that need a worker are
-    /// queued for one; the first operation that needs none becomes the turn's grant.
+    /// Grants a free slot after a change, and records all further consequences.
     ///
     /// - Parameter mayStart: Whether the caller can start operations; if not, the start loop further up its stack
     ///   starts them.
     mutating func settle(_ turn: inout Effects, mayStart: Bool, aging: UInt64?, now: () -> UInt64) {
         if lanes.mayHaveRedirected { endRedirects(&turn) }
-        if mayStart {
-            for _ in 0..<Self.mostGrantsAtOnce {
-                guard !turn.hasGrant, let index = nextIndex(aging: aging, now: now) else { break }
-                grant(index, &turn)
-            }
-        }
+        if mayStart, !turn.hasGrant, let index = nextIndex(aging: aging, now: now) { grant(index, &turn) }
         if length.hasWaiters { for waiter in length.admit() { turn.effects.append(.admit(waiter)) } }
         if !lanes.hostsToTell.isEmpty { noteGateNotices(&turn) }
         if !lanes.pacing.wakes.isEmpty {
             for host in lanes.pacing.wakes { turn.effects.append(.resumeStarts(host)) }
             lanes.pacing.wakes = []
-        }
-        if runnableCount > 0 {
-            let hired = workers.hire(for: runnableCount)
-            if hired != 0, let queue { turn.effects.append(.hire(hired, queue)) }
         }
         turn.hasMore = turn.hasMore || hasMoreToStart
     }
@@ -72,27 +62,30 @@ extension QueueState {
         running += 1
         askForAnswer(index)
         grant(index, &turn)
-        turn.isFresh = turn.hasGrant
+        turn.isFresh = turn.startingQueue == nil
         return true
     }
 
-    /// Passes an operation with a granted slot to a worker or to the caller.
+    /// Passes an operation with a granted slot to the caller.
     private mutating func grant(_ index: Int32, _ turn: inout Effects) {
         uncount(index)
         let slot = slots[Int(index)]
+        turn.grant = slot.occupant
         if case .scheduled = slot.occupant, !slot.flags.contains(.direct) {
             slots[Int(index)].stage = .granted
-            // An operation that only has to finish precedes others, which may take a long time.
-            if slot.flags.contains(.exempt) {
-                lanes.laneLinks.prepend(index, to: &runnable)
-            } else {
-                lanes.laneLinks.append(index, to: &runnable)
-            }
-            runnableCount += 1
+            turn.startingQueue = queue
         } else {
             slots[Int(index)].stage = .running
-            turn.grant = slot.occupant
         }
+    }
+
+    /// Records that a thread is about to start an operation that was granted a slot. Returns false if the operation has
+    /// lost the slot in the meantime, or another thread starts it.
+    mutating func beginGranted(_ operation: ScheduledOperation) -> Bool {
+        let index = operation.queueIndex
+        guard index >= 0, slots[Int(index)].stage == .granted else { return false }
+        slots[Int(index)].stage = .running
+        return true
     }
 
     /// Whether only operations that merely have to finish may start now.
@@ -134,32 +127,12 @@ extension QueueState {
 
     /// Records the next operations to which a closed gate must be reported outside the lock.
     private mutating func noteGateNotices(_ turn: inout Effects) {
-        for _ in 0..<Self.mostGrantsAtOnce {
+        for _ in 0..<Self.mostNoticesAtOnce {
             guard let (index, deadline) = lanes.nextToBeTold() else { return }
             if case .scheduled(let operation) = slots[Int(index)].occupant {
                 turn.effects.append(.tell(operation, gateOpensAt: deadline))
             }
         }
         turn.hasMore = true
-    }
-
-    /// Returns the next operation for a worker, if any. Otherwise the worker becomes idle, or is dismissed unless it
-    /// may stay.
-    mutating func next(for worker: QueueWorker, mayStay: Bool) -> ScheduledOperation? {
-        workers.release(worker.number)
-        if let index = worker.current?.queueIndex, index >= 0, slots[Int(index)].worker == worker.number {
-            slots[Int(index)].worker = nil
-        }
-        guard let index = lanes.laneLinks.popFirst(&runnable),
-            case .scheduled(let operation) = slots[Int(index)].occupant
-        else {
-            if !mayStay { workers.dismiss(worker.number) }
-            return nil
-        }
-        runnableCount -= 1
-        slots[Int(index)].stage = .running
-        slots[Int(index)].worker = worker.number
-        workers.occupy(worker.number)
-        return operation
     }
 }

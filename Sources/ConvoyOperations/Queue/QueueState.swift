@@ -14,10 +14,6 @@ struct QueueState: ~Copyable {
     var exempts = IndexLinkedLists.List()
     /// Ready operations that use no slot, and start unless the queue is suspended.
     var slotless = IndexLinkedLists.List()
-    /// Operations that have a slot and wait for a worker.
-    var runnable = IndexLinkedLists.List()
-    var runnableCount = 0
-    var workers = WorkerPool()
     var epochs = BarrierEpochs()
     private var barriers = 0
     private var foreigners: Set<ObjectIdentifier> = []
@@ -120,8 +116,6 @@ struct QueueState: ~Copyable {
         guard index >= 0 else { return nil }
         unlink(index)
         let slot = slots[Int(index)]
-        // The library's own `start()` is about to return, whereas a user's may run for a long time.
-        if let worker = slot.worker, slot.occupant.returnsFromStart { workers.release(worker) }
         if slot.flags.contains(.counted) { length.leave(index) }
         if slot.flags.contains(.redirected) { forgetRedirect(of: index, &turn) }
         lanes.leave(index)
@@ -201,11 +195,7 @@ struct QueueState: ~Copyable {
         case .ready: lanes.remove(index)
         case .exempt: lanes.laneLinks.remove(index, from: &exempts)
         case .slotless: lanes.laneLinks.remove(index, from: &slotless)
-        case .granted:
-            lanes.laneLinks.remove(index, from: &runnable)
-            runnableCount -= 1
-            stop(index)
-        case .running: stop(index)
+        case .granted, .running: stop(index)
         }
     }
 
@@ -295,7 +285,6 @@ struct QueueState: ~Copyable {
         guard [.running, .granted].contains(slots[Int(index)].stage) else { return }
         unlink(index)
         if slots[Int(index)].flags.contains(.redirected) { forgetRedirect(of: index, &turn) }
-        slots[Int(index)].worker = nil
     }
 
     // MARK: Redirects

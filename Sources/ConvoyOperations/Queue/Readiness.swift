@@ -79,7 +79,7 @@ struct ReadinessSnapshot {
         isCancelled = operation.endsWithoutWork
         level = Int8(PriorityLevel.level(of: operation, inSerialQueue: isSerial))
         // A cancelled operation that is not asynchronous finishes without doing its work, and therefore needs no
-        // worker.
+        // other thread.
         isDirect = operation.isStartedDirectly || isCancelled && !operation.isAsynchronous
         // A cancelled operation only has to finish, and uses no host.
         guard !isCancelled else { return }

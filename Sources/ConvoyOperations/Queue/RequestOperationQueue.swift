@@ -168,7 +168,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         get { super.underlyingQueue }
         set {
             precondition(state.withLock { $0.isEmpty }, "The underlying queue can be set only while the queue is empty.")
-            // Idle workers may be about to end, and Foundation counts them.
+            // The operations of the backing queue may be about to end, and Foundation counts them.
             super.waitUntilAllOperationsAreFinished()
             super.underlyingQueue = newValue
         }

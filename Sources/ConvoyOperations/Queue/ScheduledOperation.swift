@@ -309,9 +309,6 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Whether the operation is certain to report its end, whether it was started or not.
     private var willReportItsEnd: Bool { isOfLibrary || reportsItsEnd }
 
-    /// Whether the operation does all its work in this class's `start()`.
-    var worksInStart: Bool { true }
-
     /// Whether the operation uses a slot of its queue while it executes. An operation without a slot starts regardless
     /// of limits and rates, but not while the queue is suspended or while a barrier added before it is pending. The
     /// queue reads this property once, when the operation is added.

@@ -18,8 +18,6 @@ final class Scheduler: @unchecked Sendable {
     /// Whether a start rate is set.
     private let isPaced = Atomic<Bool>(false)
     private let progressReference = AtomicOnce<QueueProgress>()
-    /// Whether an operation waits for a worker: a hint for idle workers.
-    private let isWorkWaiting = Atomic<Bool>(false)
     private let timers = Locked<[TimerPurpose: SetTimer]>([:])
 
     init(clock: any SchedulingClock) {
@@ -308,7 +306,6 @@ final class Scheduler: @unchecked Sendable {
         state.withLock { state in
             change(&state, mayStart, &turn)
             state.settle(&turn, mayStart: mayStart, aging: aging, now: stamp)
-            isWorkWaiting.store(state.runnableCount > 0, ordering: .relaxed)
         }
         return (turn, mayStart)
     }
@@ -335,7 +332,6 @@ final class Scheduler: @unchecked Sendable {
     func perform(_ turn: QueueState.Effects) {
         for effect in turn.effects {
             switch effect {
-            case .hire(let workers, let queue): makeWorkers(workers, for: queue)
             case .admit(let waiter): waiter.resume(admitted: true)
             case .signal(let semaphore): semaphore.signal()
             case .resumeStarts(let host): setTimer(for: .starts(host.map(ObjectIdentifier.init)), of: host)
@@ -345,45 +341,33 @@ final class Scheduler: @unchecked Sendable {
         }
         switch turn.grant {
         case .none: break
-        case .scheduled(let operation): if turn.isFresh { operation.start() } else { begin(operation) }
+        case .scheduled(let operation):
+            if let queue = turn.startingQueue {
+                begin(operation, onDispatchQueueOf: queue)
+            } else if turn.isFresh {
+                operation.start()
+            } else {
+                begin(operation)
+            }
         case .foreign(let member): member.begin()
         }
         guard !turn.effects.isEmpty else { return }
         for case .tell(let operation, let deadline) in turn.effects { operation.willWaitAtGate(until: deadline) }
     }
 
-    private func makeWorkers(_ numbers: UInt64, for queue: any FoundationBackedQueue) {
-        var numbers = numbers
-        while numbers != 0 {
-            let number = WorkerPool.Number(numbers.trailingZeroBitCount)
-            numbers &= numbers &- 1
-            let worker = QueueWorker(number, of: self)
-            #if DEBUG
-            if let threads = Simulation.threads {
-                threads.perform { worker.main() }
-                continue
-            }
-            #endif
-            queue.startInFoundation(worker)
-        }
-    }
-
-    /// Returns the next operation for a worker. If this returns nil, the worker must end.
+    /// Starts an operation that was granted a slot on the dispatch queue of its queue.
     ///
-    /// Creating a worker costs as much as several operations. So an idle worker keeps looking for a few microseconds:
-    /// if operations are added one after another, the next one arrives in that time.
-    func next(for worker: QueueWorker) -> ScheduledOperation? {
-        var operation = state.withLock { $0.next(for: worker, mayStay: true) }
-        worker.current = operation
-        if operation == nil {
-            for _ in 0..<Self.looksForWork where !isWorkWaiting.load(ordering: .relaxed) { sched_yield() }
-            operation = state.withLock { $0.next(for: worker, mayStay: false) }
-            worker.current = operation
+    /// To Foundation, the start is an operation of the queue, so that `OperationQueue.current` is correct in the code
+    /// that it runs.
+    private func begin(_ operation: ScheduledOperation, onDispatchQueueOf queue: any FoundationBackedQueue) {
+        let start: @Sendable () -> Void = { [self] in
+            if state.withLock({ $0.beginGranted(operation) }) { begin(operation) }
         }
-        return operation
+        #if DEBUG
+        if let threads = Simulation.threads { return threads.perform(start) }
+        #endif
+        queue.startInFoundation(BlockOperation(block: start))
     }
-
-    private static let looksForWork = 16
 
     /// Starts an operation that was granted a slot after waiting.
     func begin(_ operation: ScheduledOperation) {

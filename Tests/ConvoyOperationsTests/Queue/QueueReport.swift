@@ -27,7 +27,7 @@ struct QueueReport: CustomStringConvertible {
         let hosts = state.lanes.hosts.hosts.filter { $0.members > 0 || $0.running > 0 || $0.gate > 0 }
         return [
             "\(state.count) operations; \(state.running) slots of \(state.limit) taken; suspended: \(state.isSuspended); "
-                + "being cancelled: \(state.cancellations); waiting for workers: \(state.runnableCount), \(state.workers)",
+                + "being cancelled: \(state.cancellations)",
             "exempt operations: \(!state.exempts.isEmpty); startable: "
                 + "\(state.lanes.hasStartable); the next barrier waits for \(epoch.remaining)",
         ] + hosts.map { "\($0.key?.name ?? "no host"): \($0.running) running, gate \($0.gate), probe \($0.probe)" }
