@@ -157,7 +157,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         // the host is reachable.
         let isOfHost = response.cacheUse == nil || response.cacheUse == .validated
         if operation.reportsAnswer, isOfHost, response.statusCode != 429, response.statusCode != 503 {
-            operation.hostDidAnswer(operation.hostKey(of: response.url))
+            operation.hostDidAnswer(Target.place(of: response.url))
         }
         defer { report(total: body.count, expected: expectedTotal) }
         switch body.evaluate(response) {

@@ -117,7 +117,7 @@ package struct AttemptContext: Sendable {
 
     /// Reports that the host has answered, so that its gate can open.
     package func hostDidAnswer() {
-        if operation.reportsAnswer { operation.hostDidAnswer(operation.hostKey) }
+        if operation.reportsAnswer { operation.hostDidAnswer(operation.schedulingHost) }
     }
 
     /// Waits until file descriptors are available or the attempt must stop, then calls `then` once. If descriptors are

@@ -84,7 +84,7 @@ struct AttemptFacts {
 
     var method = "GET"
     /// The host that the attempt contacted last; nil if no limit and no gate applies to it.
-    var host: HostKey?
+    var host: String?
     /// Whether redirects were followed. If so, the request was sent and answered, even if the last redirect leads back
     /// to its URL.
     var isRedirected = false
@@ -131,7 +131,7 @@ extension NextStep {
 
     /// The closing of a host's gate.
     struct GateClosure {
-        let host: HostKey
+        let host: String
         /// The time for which the gate stays closed, in seconds.
         let duration: TimeInterval
         /// The maximum time that operations wait for a host that has refused a connection, in seconds, while one
@@ -258,7 +258,7 @@ extension NextStep.Decision {
     ) {
         guard let policy, let began = record.began else { return }
         let attempt = RetryPolicy.FailedAttempt(
-            host: facts.host?.name, method: facts.method, statusCode: head?.statusCode, error: failure,
+            host: facts.host, method: facts.method, statusCode: head?.statusCode, error: failure,
             retryCount: record.count, countedRetries: record.counted,
             elapsed: Nanoseconds.seconds(from: began, to: facts.now),
             retryAfter: failure == nil ? head?["Retry-After"].flatMap(RetryAfter.seconds) : nil,

@@ -150,7 +150,6 @@ extension URLConnectionOperation {
                     var request = request
                     try preparation.run(&request)
                     let prepared = request
-                    noteOtherRequest()
                     // Check and replace under one lock, so that the request of an ended attempt does not change.
                     let old = core.withLock { core -> TransferRequest? in
                         guard attempt.phase.isUnderWay else { return nil }

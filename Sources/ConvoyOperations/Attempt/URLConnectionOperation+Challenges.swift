@@ -140,7 +140,6 @@ extension URLConnectionOperation {
                 core.authentication?.continuation = nil
                 return old
             }
-            noteOtherRequest()
             declare(.authentication)
             let work = core.authenticationWork
             work.continuation = AuthenticationWork.Continuation(

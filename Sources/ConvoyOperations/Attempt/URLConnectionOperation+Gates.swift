@@ -25,12 +25,14 @@ extension URLConnectionOperation {
     /// has failed.
     func reportClosedGate(until deadline: UInt64) {
         if let handler = closedGateHandler { (completionQueue ?? OperationQueues.processing).submit(handler) }
-        guard let eventLog, let host = waitingHost?.name else { return }
+        guard let eventLog, let host = waitingHost else { return }
         let decision = RetryEvent.Decision.waitAtGate(until: retryClock.date(of: deadline))
         let event = RetryEvent(retryCount: retryCount, reason: .closedGate(host: host), decision: decision)
         eventLog.note(.event(.retryDecided(event.naming(request.url))))
     }
 
     /// The host whose slot the operation waits for: the host of its request, or the host to which it was redirected.
-    private var waitingHost: HostKey? { scheduler.object?.host(of: self) ?? hostKey }
+    private var waitingHost: String? {
+        scheduler.object?.state.withLock { $0.host(of: self) } ?? schedulingHost
+    }
 }

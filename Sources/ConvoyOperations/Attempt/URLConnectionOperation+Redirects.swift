@@ -31,7 +31,7 @@ extension URLConnectionOperation {
         about redirect: Redirect, _ attempt: Attempt, _ then: @escaping @Sendable (URLRequest?) -> Void
     ) {
         let proposed = redirect.request
-        if reportsAnswer, redirect.response.cacheUse == nil { hostDidAnswer(hostKey(of: redirect.response.url)) }
+        if reportsAnswer, redirect.response.cacheUse == nil { hostDidAnswer(Target.place(of: redirect.response.url)) }
         let decide: @Sendable (URLRequest?) -> Void = { [self] in follow($0, attempt, then) }
         let handler = redirectHandler
         let delegate = handler == nil ? delegate(interestedIn: .redirects) : nil
@@ -62,7 +62,7 @@ extension URLConnectionOperation {
     private func follow(
         _ request: URLRequest?, _ attempt: Attempt, _ then: @escaping @Sendable (URLRequest?) -> Void
     ) {
-        guard let request, let scheduler = scheduler.object, let host = hostKey(of: request.url) else {
+        guard let request, let scheduler = scheduler.object, let host = Target.place(of: request.url) else {
             return then(request)
         }
         let redirect = UnansweredRedirect(to: host, then: { then(request) })
@@ -85,19 +85,19 @@ extension URLConnectionOperation {
     /// Counts a redirected request for the retry budget of its host, unless it is a retry.
     private func depositForRedirect(_ redirect: RedirectEvent) {
         guard [.followed, .changedByHandler].contains(redirect.outcome), retryCount == 0,
-            let budget = retryPolicy?.budget, let host = redirect.to.flatMap({ HostKey.of($0) }),
-            HostKey.of(redirect.from) !== host
+            let budget = retryPolicy?.budget, let host = Target.place(of: redirect.to),
+            Target.place(of: redirect.from) != host
         else { return }
-        budget.deposit(forHost: host.name)
+        budget.deposit(forHost: host)
     }
 }
 
 /// A redirect that waits for a slot of its target host.
 final class UnansweredRedirect: Sendable {
-    let host: HostKey
+    let host: String
     private let follow: Locked<(@Sendable () -> Void)?>
 
-    init(to host: HostKey, then follow: @escaping @Sendable () -> Void) {
+    init(to host: String, then follow: @escaping @Sendable () -> Void) {
         self.host = host
         self.follow = Locked(follow)
     }

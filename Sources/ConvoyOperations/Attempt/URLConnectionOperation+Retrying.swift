@@ -93,10 +93,10 @@ extension URLConnectionOperation {
     /// Returns the last host that an attempt contacted, after redirects; nil if no limit and no gate applies.
     ///
     /// - Parameter url: The URL of the response or the failure, if known.
-    private func contactedHost(_ url: URL?) -> HostKey? {
-        guard let own = hostKey else { return nil }
+    private func contactedHost(_ url: URL?) -> String? {
+        guard let own = schedulingHost else { return nil }
         guard let last = redirects.last else { return own }
-        return hostKey(of: url ?? last.to)
+        return Target.place(of: url ?? last.to)
     }
 
     /// Reports a decision to the handler and to monitors.
@@ -142,8 +142,8 @@ extension URLConnectionOperation {
     /// Begins the next attempt immediately, with the slot of the previous attempt. If redirects have led to a different
     /// host, the operation releases its slot and waits for a slot of the new host.
     func repeatNow(after attempt: Attempt) {
-        guard !redirects.isEmpty, let scheduler = scheduler.object, let host = hostKey,
-            scheduler.host(of: self) !== host
+        guard !redirects.isEmpty, let scheduler = scheduler.object, let host = schedulingHost,
+            scheduler.state.withLock({ $0.host(of: self) }) != host
         else { return handle(.workStopped(attempt.number)) }
         delay(RetryDelay(until: retryClock.now), after: attempt)
     }

@@ -17,8 +17,20 @@ struct OperationCore: ~Copyable {
 
     // MARK: Settings
 
-    var request: TransferRequest
+    var request: TransferRequest { didSet { knownHost = nil } }
     var common: RequestSettings
+
+    /// The host of the request, once it has been determined.
+    var knownHost: String?
+
+    /// The host of the next request, in the form of ``Target/place``; nil if its URL is neither http nor https.
+    var host: String? {
+        mutating get {
+            if let continuation = self.authentication?.continuation { return Target.place(of: continuation.request.url) }
+            if knownHost == nil { knownHost = request.target?.place }
+            return knownHost
+        }
+    }
 
     // MARK: Handlers, released when they have run
 
@@ -332,10 +344,7 @@ extension URLConnectionOperation: RequestConfigurable {
             declare(.completionGroup)
             declare(.hearsOfQueue)
         }
-        if settings.hasRetryPolicy {
-            declare(.retryPolicy)
-            declare(.looksUpHost)
-        }
+        if settings.hasRetryPolicy { declare(.retryPolicy) }
     }
 
     /// Starts reporting events if new settings require it, and records which rarely used settings are set.

@@ -13,7 +13,7 @@ extension URLConnectionOperation {
             set(newValue) { swap(&$0.worker, &$1) }
             guard let newValue else { return }
             if newValue.workedClass == ObjectIdentifier(type(of: self)) { declare([.ofLibrary, .startedDirectly]) }
-            if !newValue.takesSlot { declare([.slotless, .looksUpHost]) }
+            if !newValue.takesSlot { declare(.slotless) }
         }
     }
 

@@ -24,14 +24,7 @@ extension URLConnectionOperation {
 
     /// Replaces the request.
     final func replaceRequest(with request: URLRequest) {
-        noteOtherRequest()
         set(TransferRequest.foundation(request)) { swap(&$0.request, &$1) }
-    }
-
-    /// Records that the request has been replaced, so that its host may differ.
-    final func noteOtherRequest() {
-        declare(.otherRequest)
-        declare(.looksUpHost)
     }
 
     /// Returns a new stream for the body, positioned at its start; nil if no new stream can be created. Calls user

@@ -50,13 +50,13 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// own initializers would no longer inherit the convenience initializers.
     ///
     /// - Parameter host: The host of a prepared request.
-    convenience init(_ request: TransferRequest, settings: RequestSettings, host: HostKey?) {
+    convenience init(_ request: TransferRequest, settings: RequestSettings, host: String?) {
         self.init(request: Self.placeholder)
         core.withLock { core in
             core.request = request
             core.common = settings
+            core.knownHost = host
         }
-        if let host { noteHost(host) }
         beginToTell(settings)
     }
 
@@ -104,14 +104,12 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     override func willWait(for reason: WaitReason) { eventLog?.note(.wait(reason)) }
     /// Returns the host of the next request, and whether the operation waits at its gate. The host includes the port
     /// unless it is the default port, so two services on one machine count as two hosts.
-    override func lookUpHostAndGate() -> (host: HostKey?, waitsAtGate: Bool) {
+    package override var hostAndGate: (host: String?, waitsAtGate: Bool) {
         guard takesSlot else { return (nil, false) }
-        let (url, hasPolicy) = core.withLock { core in
-            (core.authentication?.continuation?.request.url ?? core.request.url, core.common.prepared.hasRetryPolicy)
+        return core.withLock { core in
+            let host = core.host
+            return (host, host != nil && core.common.prepared.hasRetryPolicy)
         }
-        let host = hostKey(of: url)
-        if let host, !has(.otherRequest) { noteHost(host) }
-        return (host, host != nil && hasPolicy)
     }
     package override func willWaitAtGate(until deadline: UInt64) {
         beginResourceTimeout()

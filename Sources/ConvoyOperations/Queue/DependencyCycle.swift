@@ -12,15 +12,11 @@ enum DependencyCycle {
         let members = members(through: operation)
         guard !members.isEmpty else { return }
         let error = RequestOperationQueueError.dependencyCycle(count: members.count)
-        // Start nothing until all members are cancelled. Otherwise, the end of the first would let the next begin its
-        // work.
         var schedulers: [ObjectIdentifier: Scheduler] = [:]
         for case let scheduler? in members.map({ $0.scheduler.object }) {
             schedulers[ObjectIdentifier(scheduler)] = scheduler
         }
-        for scheduler in schedulers.values { scheduler.state.withLock { $0.cancellations += 1 } }
-        for member in members { member.cancel(because: error) }
-        for scheduler in schedulers.values { scheduler.change { $0.cancellations -= 1 } }
+        Scheduler.cancel(members, in: Array(schedulers.values), because: error)
     }
 
     /// Returns whether a cycle may exist. Searches both directions in alternating steps, so that the shorter one

@@ -9,20 +9,13 @@ protocol FoundationBackedQueue: OperationQueue {
     func startInFoundation(_ operation: Operation)
 }
 
-/// The receiver of the events of a queue's foreign members.
-protocol ForeignScheduler: AnyObject, Sendable {
-    func foreignDidBecomeReady(_ member: ExternalOperation)
-    func foreignDidFinish(_ member: ExternalOperation)
-    /// Takes back the slot of an operation that is not ready.
-    func giveBack(by member: ExternalOperation)
-}
-
-/// A member of a ``RequestOperationQueue`` that is not one of Convoy's operations.
+/// The member of a ``RequestOperationQueue`` that stands for an operation which is not one of Convoy's.
 ///
-/// Foundation must start it, because only Foundation can set the private state that `Operation.start()` requires. When
-/// it has a slot and is ready, it is added to the backing Foundation queue. Until it is ready, it waits in a
-/// ``ExternalReadinessQueue``.
-final class ExternalOperation: @unchecked Sendable {
+/// It is scheduled like every other operation. Its start and its end are those of the operation that it stands for.
+/// Foundation must start that operation, because only Foundation can set the private state that `Operation.start()`
+/// requires. When the member has a slot, the operation is added to the backing Foundation queue. Until the operation is
+/// ready, it waits in an ``ExternalReadinessQueue``.
+final class ExternalOperation: ScheduledOperation, @unchecked Sendable {
     private struct Hooks {
         var readiness: ExternalReadinessQueue?
         var watcher: DependencyWatcher?
@@ -31,83 +24,49 @@ final class ExternalOperation: @unchecked Sendable {
 
     let operation: Operation
     private let queue: any FoundationBackedQueue
-    private let scheduler: any ForeignScheduler
+    private let hooks = Locked(Hooks())
     /// Whether the operation was ready when added, and therefore needed no readiness queue.
     private let wasReady: Bool
-    private let hooks = Locked(Hooks())
+    /// Whether the operation was found ready. Foundation then starts it as soon as it has a slot.
+    private let isKnownReady: Atomic<Bool>
 
-    /// The index in the queue. Only the queue accesses the index, under its lock.
-    var queueIndex: Int32 = -1
-
-    init(
-        _ operation: Operation, in queue: any FoundationBackedQueue, of scheduler: any ForeignScheduler, isReady: Bool
-    ) {
+    init(_ operation: Operation, in queue: any FoundationBackedQueue) {
         self.operation = operation
         self.queue = queue
-        self.scheduler = scheduler
-        wasReady = isReady
-        guard runsUserCode, !isReady else { return }
+        wasReady = operation.isReady
+        isKnownReady = Atomic(wasReady)
+        super.init()
+        let runsUserCode = type(of: operation) != BlockOperation.self
+        declare(runsUserCode ? .startedDirectly : [.startedDirectly, .ofLibrary])
+        guard runsUserCode, !wasReady else { return }
         for case let dependency as ScheduledOperation in operation.dependencies { dependency.willWakeForeign() }
     }
 
-    /// Whether the operation may belong to a user's class.
-    private var runsUserCode: Bool { type(of: operation) != BlockOperation.self }
-
-    /// Starts watching for the end of an operation that is ready.
-    func watch() {
-        let watcher = DependencyWatcher(watched: operation) { [self] _ in finish() }
-        guard keep({ $0.watcher = watcher }) else { return }
-        watcher.watch()
+    override var represented: Operation { operation }
+    override var isReady: Bool { isKnownReady.load(ordering: .sequentiallyConsistent) }
+    override var isFinished: Bool { operation.isFinished }
+    override var isCancelled: Bool { operation.isCancelled }
+    override var queuePriority: QueuePriority {
+        get { operation.queuePriority }
+        set { operation.queuePriority = newValue }
     }
+    override var qualityOfService: QualityOfService {
+        get { operation.qualityOfService }
+        set { operation.qualityOfService = newValue }
+    }
+    override var reportsItsEnd: Bool { true }
 
-    /// Makes an operation that is not ready wait for its readiness, without a slot.
-    func waitForReadiness() {
-        makeReadinessQueue()?.enter(operation)
+    /// Waits for the end of the operation, and for its readiness first if it is not ready. Called when the member has
+    /// been added to its queue.
+    func watch() {
+        guard wasReady else { return makeReadinessQueue()?.enter(operation) ?? () }
+        let watcher = DependencyWatcher(watched: operation) { [self] _ in finish() }
+        if keep({ $0.watcher = watcher }) { watcher.watch() }
     }
 
     private func makeReadinessQueue() -> ExternalReadinessQueue? {
         let readiness = ExternalReadinessQueue(for: self, in: queue)
         return keep({ $0.readiness = readiness }) ? readiness : nil
-    }
-
-    /// Starts the operation, which was granted a slot.
-    func begin() {
-        // Evaluating the operation's properties may run user code, which must not run on the network thread.
-        if runsUserCode, NetworkThread.isCurrent { return BlockingWorkers.shared.perform { self.begin() } }
-        if operation.isFinished { return finish() }
-        if let readiness = hooks.withLock({ $0.readiness }) { return readiness.open() }
-        if operation.isReady { return queue.startInFoundation(operation) }
-        // The order matters: once the slot is released, the readiness queue must exist, and it must not report
-        // readiness earlier.
-        let readiness = makeReadinessQueue()
-        scheduler.giveBack(by: self)
-        readiness?.enter(operation)
-    }
-
-    /// Reports to the queue that the operation is ready. Foundation starts it as soon as the readiness queue is opened.
-    func becomeReady() {
-        scheduler.foreignDidBecomeReady(self)
-    }
-
-    /// Reports again that the operation is ready, after the queue removed it from its lanes or it was cancelled.
-    func repeatReadiness() {
-        // If the operation is still entering a readiness queue, that queue will report its readiness.
-        let isKnownReady = hooks.withLock { $0.readiness?.hasAnnounced ?? wasReady }
-        if isKnownReady { becomeReady() }
-    }
-
-    /// Reports to the queue that the operation has finished. Only the first call has an effect.
-    func finish() {
-        let released: Hooks? = hooks.withLock { hooks in
-            guard !hooks.hasFinished else { return nil }
-            let released = hooks
-            hooks = Hooks(hasFinished: true)
-            return released
-        }
-        guard let released else { return }
-        scheduler.foreignDidFinish(self)
-        released.readiness?.close()
-        trimDependencies()
     }
 
     private func keep(_ change: (inout Hooks) -> Void) -> Bool {
@@ -118,6 +77,49 @@ final class ExternalOperation: @unchecked Sendable {
         }
     }
 
+    /// Starts the operation, because the member was granted a slot.
+    override func start() {
+        if operation.isFinished { return finish() }
+        if let readiness = hooks.withLock({ $0.readiness }) { return readiness.open() }
+        if operation.isReady { return queue.startInFoundation(operation) }
+        // The order matters: once the slot is released, the readiness queue must exist, and it must not report
+        // readiness earlier.
+        isKnownReady.store(false, ordering: .sequentiallyConsistent)
+        let readiness = makeReadinessQueue()
+        slotDidFree()
+        readiness?.enter(operation)
+    }
+
+    /// Cancels the operation. Foundation does not report the cancellation of an operation that was waiting only for a
+    /// slot.
+    override func cancel() {
+        operation.cancel()
+        if operation.isCancelled { readinessDidChange() }
+    }
+
+    /// Reports to the queue that the operation is ready. Foundation starts it as soon as the readiness queue is opened.
+    fileprivate func becomeReady() {
+        if !isKnownReady.exchange(true, ordering: .sequentiallyConsistent) { readinessDidChange() }
+    }
+
+    override func leave() {
+        super.leave()
+        finish()
+    }
+
+    /// Reports to the queue that the operation has finished. Only the first call has an effect.
+    fileprivate func finish() {
+        let released: Hooks? = hooks.withLock { hooks in
+            guard !hooks.hasFinished else { return nil }
+            let released = hooks
+            hooks = Hooks(hasFinished: true)
+            return released
+        }
+        guard let released else { return }
+        executionDidFinish()
+        released.readiness?.close()
+    }
+
     /// Removes the operation's dependencies, for two reasons.
     ///
     /// Foundation keeps finished dependencies forever, and releasing a long chain of them recurses until the stack
@@ -126,7 +128,8 @@ final class ExternalOperation: @unchecked Sendable {
     ///
     /// A cancelled operation may be released before its dependencies have finished. The dependencies would then use an
     /// unretained pointer to it, which Foundation gave them, so its list is always emptied.
-    private func trimDependencies() {
+    override func releaseWork() {
+        scheduler.object?.forget(operation)
         var dependencies = operation.dependencies
         guard !dependencies.isEmpty, dependencies.count <= 4 || operation.isCancelled else { return }
         for dependency in dependencies { operation.removeDependency(dependency) }
@@ -162,9 +165,6 @@ final class ExternalReadinessQueue: OperationQueue, @unchecked Sendable {
         // Releasing an inactive dispatch queue crashes.
         gate.activate()
     }
-
-    /// Whether the operation was reported as ready.
-    var hasAnnounced: Bool { probe.hasAnnounced }
 
     /// Adds the operation, and reports it as ready immediately if it is.
     func enter(_ operation: Operation) {
@@ -215,32 +215,22 @@ final class ExternalReadinessQueue: OperationQueue, @unchecked Sendable {
     /// that operation.
     private final class ReadinessProbe: Operation, @unchecked Sendable {
         private let member = Locked<ExternalOperation?>(nil)
-        private let announced = Atomic<Bool>(false)
 
         init(_ member: ExternalOperation) {
             super.init()
             self.member.withLock { $0 = member }
         }
 
-        var hasAnnounced: Bool { announced.load(ordering: .sequentiallyConsistent) }
         var operation: Operation? { member.withLock { $0 }?.operation }
 
         override var isReady: Bool {
             guard let member = member.withLock({ $0 }) else { return true }
             if member.operation.isFinished {
-                let wasFirst = self.member.withLock { held in
-                    defer { held = nil }
-                    return held != nil
-                }
-                guard wasFirst else { return true }
+                self.member.withLock { $0 = nil }
                 member.finish()
                 return true
             }
-            if !hasAnnounced, member.operation.isReady,
-                !announced.exchange(true, ordering: .sequentiallyConsistent)
-            {
-                member.becomeReady()
-            }
+            if !member.isReady, member.operation.isReady { member.becomeReady() }
             return false
         }
     }

@@ -30,8 +30,6 @@ struct OperationTraits: OptionSet, Sendable {
     /// The operation only has to finish when its lifecycle is ending, regardless of what a user's class returns from
     /// `isCancelled`.
     static let endsByLifecycle = OperationTraits(rawValue: 1 << 7)
-    /// The host must be looked up, because it may differ from the first host.
-    static let looksUpHost = OperationTraits(rawValue: 1 << 8)
     /// ``ScheduledOperation/didJoinQueue()`` must be called.
     static let hearsOfQueue = OperationTraits(rawValue: 1 << 9)
     /// The operation requests reports of what it waits for. Waits that began earlier are not reported.
@@ -51,8 +49,6 @@ struct OperationTraits: OptionSet, Sendable {
     static let completionGroup = OperationTraits(rawValue: 1 << 19)
     /// The settings have, or had, a retry policy.
     static let retryPolicy = OperationTraits(rawValue: 1 << 20)
-    /// The request is no longer the one that the operation was created with.
-    static let otherRequest = OperationTraits(rawValue: 1 << 21)
     /// The operation has an authentication record or a token.
     static let authentication = OperationTraits(rawValue: 1 << 22)
     /// Hooks or a group are waiting for the delivery.

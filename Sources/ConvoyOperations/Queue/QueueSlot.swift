@@ -2,13 +2,6 @@ import Foundation
 
 /// One operation in a queue, and its stage.
 struct QueueSlot {
-    enum Occupant {
-        case none
-        case scheduled(ScheduledOperation)
-        /// An operation that is not one of Convoy's.
-        case foreign(ExternalOperation)
-    }
-
     enum Stage: UInt8 {
         /// The slot is empty.
         case free
@@ -38,8 +31,6 @@ struct QueueSlot {
         static let counted = Flags(rawValue: 8)
         /// The operation counts as running at its host.
         static let holdsHost = Flags(rawValue: 16)
-        /// The operation uses a reserved place. The flag has no meaning once the operation has been added.
-        static let reserved = Flags(rawValue: 32)
         /// The operation uses no slot.
         static let slotless = Flags(rawValue: 64)
         /// The operation executes with a slot of the queue, and waits for a slot of the host to which it was
@@ -47,19 +38,13 @@ struct QueueSlot {
         static let redirected = Flags(rawValue: 128)
     }
 
-    var occupant = Occupant.none
+    var operation: ScheduledOperation?
+    /// The position in the order in which operations were added.
+    var number: UInt64 = 0
     /// The epoch, between two barriers, to which the operation belongs.
     var epoch: UInt32 = 0
     var stage = Stage.free
     var flags: Flags = []
-
-    var operation: Operation? {
-        switch occupant {
-        case .none: nil
-        case .scheduled(let operation): operation
-        case .foreign(let member): member.operation
-        }
-    }
 }
 
 /// The epochs of a queue: the intervals between its barriers.
@@ -157,27 +142,12 @@ struct IndexLinkedLists {
         links.appendGrowingByAQuarter(Neighbours())
     }
 
-    /// Makes room for indices below `count`.
-    mutating func grow(to count: Int) {
-        while links.count < count { grow() }
-    }
-
     mutating func removeAll() {
         links = []
     }
 
     func next(after index: Int32) -> Int32 {
         links[Int(index)].next
-    }
-
-    func previous(before index: Int32) -> Int32 {
-        links[Int(index)].previous
-    }
-
-    mutating func prepend(_ index: Int32, to list: inout List) {
-        links[Int(index)] = Neighbours(next: list.head)
-        if list.head < 0 { list.tail = index } else { links[Int(list.head)].previous = index }
-        list.head = index
     }
 
     mutating func append(_ index: Int32, to list: inout List) {

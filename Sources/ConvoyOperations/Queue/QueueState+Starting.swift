@@ -1,9 +1,8 @@
+import ConvoySupport
 import Foundation
 
 /// Methods that grant slots to operations.
 extension QueueState {
-    private static let mostNoticesAtOnce = 64
-
     /// The actions that remain to be performed outside the lock after a change.
     struct Effects {
         enum Effect {
@@ -12,9 +11,9 @@ extension QueueState {
             /// Signal that the queue is empty.
             case signal(DispatchSemaphore)
             /// Report to the operation that it waits at a closed gate.
-            case tell(ScheduledOperation, gateOpensAt: UInt64)
-            /// Let a host, or all hosts if nil, start operations again at the given time.
-            case resumeStarts(HostKey?)
+            case reportGate(ScheduledOperation, opensAt: UInt64)
+            /// Set the timer of a host, or of all hosts if nil.
+            case setTimer(String?)
             /// Let a redirected operation continue.
             case goOn(@Sendable () -> Void)
             /// Release the continuation of a redirected operation.
@@ -22,60 +21,57 @@ extension QueueState {
         }
 
         /// An operation that was granted a slot, to be started by the caller.
-        var grant = QueueSlot.Occupant.none
+        var grant: ScheduledOperation?
         /// The queue on whose dispatch queue the granted operation must be started; nil to start it inline.
         var startingQueue: (any FoundationBackedQueue)?
         /// Whether the granted operation was found ready just now, so that it does not have to be checked again.
         var isFresh = false
         /// Whether more operations can be started now.
         var hasMore = false
-        var effects: [Effect] = []
+        private(set) var effects: [Effect] = []
         /// The queue, if it is now empty and may be released.
         var emptied: OperationQueue?
 
-        var hasGrant: Bool {
-            if case .none = grant { false } else { true }
-        }
+        mutating func add(_ effect: Effect) { effects.append(effect) }
     }
 
     /// Grants a free slot after a change, and records all further consequences.
     ///
     /// - Parameter mayStart: Whether the caller can start operations; if not, the start loop further up its stack
     ///   starts them.
-    mutating func settle(_ turn: inout Effects, mayStart: Bool, aging: UInt64?, now: () -> UInt64) {
-        if lanes.mayHaveRedirected { endRedirects(&turn) }
-        if mayStart, !turn.hasGrant, let index = nextIndex(aging: aging, now: now) { grant(index, &turn) }
-        if length.hasWaiters { for waiter in length.admit() { turn.effects.append(.admit(waiter)) } }
-        if !lanes.hostsToTell.isEmpty { noteGateNotices(&turn) }
-        if !lanes.pacing.wakes.isEmpty {
-            for host in lanes.pacing.wakes { turn.effects.append(.resumeStarts(host)) }
-            lanes.pacing.wakes = []
-        }
-        turn.hasMore = turn.hasMore || hasMoreToStart
+    mutating func settle(_ effects: inout Effects, mayStart: Bool) {
+        continueRedirected(&effects)
+        if mayStart, effects.grant == nil, let index = nextIndex() { grant(index, &effects) }
+        for waiter in capacity.admitWaiters() { effects.add(.admit(waiter)) }
+        reportGates(&effects)
+        effects.hasMore = effects.hasMore || hasMoreToStart
     }
 
     /// Grants a slot directly to an operation that has become ready, bypassing the lanes, if no other ready operation
     /// precedes it.
-    mutating func startAtOnce(_ index: Int32, now: () -> UInt64, _ turn: inout Effects) -> Bool {
-        guard running < limit, !isHeldBack, lanes.startAtOnce(index, now: now) else { return false }
-        slots[Int(index)].flags.insert(.holdsHost)
-        running += 1
-        askForAnswer(index)
-        grant(index, &turn)
-        turn.isFresh = turn.startingQueue == nil
+    mutating func startAtOnce(_ index: Int32, level: Int, _ effects: inout Effects) -> Bool {
+        guard running < limit, !isHeldBack, lanes.startAtOnce(index, level: level) else { return false }
+        takeSlot(index)
+        grant(index, &effects)
+        effects.isFresh = effects.startingQueue == nil
         return true
     }
 
+    private mutating func takeSlot(_ index: Int32) {
+        slots[Int(index)].flags.insert(.holdsHost)
+        running += 1
+        askForAnswer(index)
+    }
+
     /// Passes an operation with a granted slot to the caller.
-    private mutating func grant(_ index: Int32, _ turn: inout Effects) {
+    private mutating func grant(_ index: Int32, _ effects: inout Effects) {
         uncount(index)
-        let slot = slots[Int(index)]
-        turn.grant = slot.occupant
-        if case .scheduled = slot.occupant, !slot.flags.contains(.direct) {
-            slots[Int(index)].stage = .granted
-            turn.startingQueue = queue
-        } else {
+        effects.grant = slots[Int(index)].operation
+        if slots[Int(index)].flags.contains(.direct) {
             slots[Int(index)].stage = .running
+        } else {
+            slots[Int(index)].stage = .granted
+            effects.startingQueue = queue
         }
     }
 
@@ -88,17 +84,14 @@ extension QueueState {
         return true
     }
 
-    /// Whether only operations that merely have to finish may start now.
-    var isHeldBack: Bool { isSuspended || cancellations > 0 }
-
     /// Whether any operation could be granted a slot now.
     private var hasMoreToStart: Bool {
         guard exempts.isEmpty, slotless.isEmpty || isHeldBack else { return true }
         if let barrier = epochs.dueBarrier, !isHeldBack || slots[Int(barrier)].flags.contains(.exempt) { return true }
-        return !isHeldBack && lanes.hasStartable && running < limit
+        return !isHeldBack && running < limit && lanes.hasStartable
     }
 
-    private mutating func nextIndex(aging: UInt64?, now: () -> UInt64) -> Int32? {
+    private mutating func nextIndex() -> Int32? {
         if let index = lanes.laneLinks.popFirst(&exempts) { return index }
         if let barrier = epochs.dueBarrier {
             let isExempt = slots[Int(barrier)].flags.contains(.exempt)
@@ -110,29 +103,28 @@ extension QueueState {
         }
         guard !isHeldBack else { return nil }
         if let index = lanes.laneLinks.popFirst(&slotless) { return index }
-        guard lanes.hasStartable, running < limit else { return nil }
-        if let aging, lanes.isMixed { lanes.promote(now: now(), interval: aging) }
-        guard let index = lanes.pop(now: now) else { return nil }
-        slots[Int(index)].flags.insert(.holdsHost)
-        running += 1
-        askForAnswer(index)
+        guard running < limit, let index = lanes.pop() else { return nil }
+        takeSlot(index)
         return index
     }
 
     /// Makes an operation report when its host answers, if the host has refused connections.
     func askForAnswer(_ index: Int32) {
-        guard lanes.reportsAnswer(index), case .scheduled(let operation) = slots[Int(index)].occupant else { return }
-        operation.reportsAnswer = true
+        if lanes.reportsAnswer(index) { slots[Int(index)].operation?.reportsAnswer = true }
     }
 
-    /// Records the next operations to which a closed gate must be reported outside the lock.
-    private mutating func noteGateNotices(_ turn: inout Effects) {
-        for _ in 0..<Self.mostNoticesAtOnce {
-            guard let (index, deadline) = lanes.nextToBeTold() else { return }
-            if case .scheduled(let operation) = slots[Int(index)].occupant {
-                turn.effects.append(.tell(operation, gateOpensAt: deadline))
-            }
+    /// Records the operations to which a closed gate must be reported, and the timers that must be set.
+    private mutating func reportGates(_ effects: inout Effects) {
+        guard !lanes.gates.isEmpty else { return }
+        for name in lanes.gates.wakes { effects.add(.setTimer(name)) }
+        for index in lanes.gates.waiting {
+            let slot = slots[Int(index)]
+            guard slot.stage == .ready || slot.flags.contains(.redirected), let operation = slot.operation,
+                let deadline = lanes.unreportedGate(of: index)
+            else { continue }
+            effects.add(.reportGate(operation, opensAt: deadline))
         }
-        turn.hasMore = true
+        lanes.gates.wakes = []
+        lanes.gates.waiting = []
     }
 }

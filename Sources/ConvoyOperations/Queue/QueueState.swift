@@ -1,35 +1,35 @@
+import ConvoySupport
 import Foundation
 
 /// The state that a ``Scheduler`` keeps under its lock: a value that calls no user code. It is noncopyable because the
 /// compiler would otherwise copy it, with its lanes, for each query.
 ///
-/// Each mutating call is short, and takes O(1), or O(log hosts) if it affects the lanes. Members that are not private
-/// are mainly used by `QueueState+Starting.swift`.
+/// Each mutating call is short, and takes O(1), or O(log hosts) if it affects the lanes. `QueueState+Starting.swift`
+/// grants the slots.
 struct QueueState: ~Copyable {
     var slots: ContiguousArray<QueueSlot> = []
     private var free: ContiguousArray<Int32> = []
-    private var order = IndexLinkedLists()
-    private var all = IndexLinkedLists.List()
+    private var lastNumber: UInt64 = 0
     /// Ready operations that are exempt from limits and suspension.
     var exempts = IndexLinkedLists.List()
     /// Ready operations that use no slot, and start unless the queue is suspended.
     var slotless = IndexLinkedLists.List()
     var epochs = BarrierEpochs()
     private var barriers = 0
-    private var foreigners: Set<ObjectIdentifier> = []
-
     /// The continuations of operations that were redirected to a host without a free slot. They keep their slot of the
     /// queue.
     private var redirected: [Int32: @Sendable () -> Void] = [:]
 
-    var lanes = ReadyLanes()
-    var length = QueueCapacity()
+    var lanes: ReadyQueue
+    var capacity = QueueCapacity()
     var limit = Int.max
     var isSuspended = false
     /// The number of calls in progress that cancel all operations, or those in a cycle. No slot is granted until they
     /// have ended.
     var cancellations = 0
     var idleWaiters: [DispatchSemaphore] = []
+    /// The operations of other classes in the queue.
+    var externals: Set<ObjectIdentifier> = []
     /// The queue, retained while it is not empty.
     private(set) var queue: (any FoundationBackedQueue)?
     /// The number of operations that hold a slot.
@@ -39,29 +39,7 @@ struct QueueState: ~Copyable {
     private(set) var count = 0
     var isEmpty: Bool { count == 0 && barriers == 0 }
 
-    var operations: [Operation] {
-        var operations: [Operation] = []
-        operations.reserveCapacity(count)
-        var index = all.head
-        while index >= 0 {
-            if !slots[Int(index)].flags.contains(.barrier), let operation = slots[Int(index)].operation {
-                operations.append(operation)
-            }
-            index = order.next(after: index)
-        }
-        return operations
-    }
-
-    /// All members, including barriers, newest first.
-    var occupantsNewestFirst: [QueueSlot.Occupant] {
-        var found: [QueueSlot.Occupant] = []
-        var index = all.tail
-        while index >= 0 {
-            found.append(slots[Int(index)].occupant)
-            index = order.previous(before: index)
-        }
-        return found
-    }
+    init(clock: any SchedulingClock) { lanes = ReadyQueue(clock: clock) }
 
     // MARK: Adding
 
@@ -69,30 +47,12 @@ struct QueueState: ~Copyable {
     mutating func insert(
         _ operation: ScheduledOperation, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
     ) {
-        operation.queueIndex = add(.scheduled(operation), flags: flags, into: queue)
-    }
-
-    /// Adds an operation that is not one of Convoy's. Returns false if it is already in the queue.
-    mutating func insert(
-        _ member: ExternalOperation, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
-    ) -> Bool {
-        guard foreigners.insert(ObjectIdentifier(member.operation)).inserted else { return false }
-        member.queueIndex = add(.foreign(member), flags: flags, into: queue)
-        return true
-    }
-
-    private mutating func add(
-        _ occupant: QueueSlot.Occupant, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
-    ) -> Int32 {
         if self.queue == nil { self.queue = queue }
-        let index: Int32
-        if let reused = free.popLast() {
-            index = reused
-        } else {
-            index = Int32(slots.count)
+        let index = free.popLast() ?? Int32(slots.count)
+        if Int(index) == slots.count {
             slots.appendGrowingByAQuarter(QueueSlot())
-            order.grow()
             lanes.grow()
+            capacity.grow()
         }
         let epoch: UInt32
         if flags.contains(.barrier) {
@@ -102,48 +62,42 @@ struct QueueState: ~Copyable {
             count += 1
             epoch = epochs.join()
         }
-        slots[Int(index)] = QueueSlot(occupant: occupant, epoch: epoch, stage: .waiting, flags: flags)
-        order.append(index, to: &all)
-        if flags.contains(.reserved) { length.useReservation() }
-        if flags.contains(.counted) { length.join(index) }
-        return index
+        lastNumber += 1
+        slots[Int(index)] = QueueSlot(
+            operation: operation, number: lastNumber, epoch: epoch, stage: .waiting, flags: flags)
+        if flags.contains(.counted) { capacity.list(index) }
+        operation.queueIndex = index
     }
 
     // MARK: Removing
 
     /// Removes an operation in any stage, and returns its flags; nil if it is not, or no longer, in the queue.
-    mutating func remove(_ index: Int32, now: () -> UInt64, _ turn: inout Effects) -> QueueSlot.Flags? {
+    mutating func remove(_ operation: ScheduledOperation, _ effects: inout Effects) -> QueueSlot.Flags? {
+        let index = operation.queueIndex
         guard index >= 0 else { return nil }
         unlink(index)
+        forgetRedirect(of: index, &effects)
         let slot = slots[Int(index)]
-        if slot.flags.contains(.counted) { length.leave(index) }
-        if slot.flags.contains(.redirected) { forgetRedirect(of: index, &turn) }
-        lanes.leave(index)
-        order.remove(index, from: &all)
+        uncount(index)
+        lanes.move(index, toHost: nil)
         slots[Int(index)] = QueueSlot()
         free.append(index)
-        switch slot.occupant {
-        case .none: break
-        case .scheduled(let operation): operation.queueIndex = -1
-        case .foreign(let member):
-            member.queueIndex = -1
-            foreigners.remove(ObjectIdentifier(member.operation))
-        }
+        operation.queueIndex = -1
         if slot.flags.contains(.barrier) {
             barriers -= 1
-            beginNextEpoch(now: now())
+            beginNextEpoch()
         } else {
             count -= 1
             epochs.leave(slot.epoch)
         }
-        if isEmpty { becomeEmpty(&turn) }
+        if isEmpty { becomeEmpty(&effects) }
         return slot.flags
     }
 
-    private mutating func becomeEmpty(_ turn: inout Effects) {
-        for semaphore in idleWaiters { turn.effects.append(.signal(semaphore)) }
+    private mutating func becomeEmpty(_ effects: inout Effects) {
+        for semaphore in idleWaiters { effects.add(.signal(semaphore)) }
         idleWaiters = []
-        turn.emptied = queue
+        effects.emptied = queue
         queue = nil
         if slots.count > 4096 { releaseTables() }
     }
@@ -152,37 +106,25 @@ struct QueueState: ~Copyable {
     mutating func releaseTables() {
         slots = []
         free = []
-        order.removeAll()
-        length.releaseTables()
+        capacity.releaseTables()
         lanes.releaseTables()
     }
 
-    private mutating func beginNextEpoch(now: UInt64) {
+    private mutating func beginNextEpoch() {
         var held = epochs.advance()
-        while let index = lanes.laneLinks.popFirst(&held) {
-            push(index, level: lanes.level(of: index), now: now)
-        }
+        while let index = lanes.laneLinks.popFirst(&held) { push(index, level: lanes.level(of: index)) }
     }
 
     /// Adds a ready operation to the lanes.
-    private mutating func push(_ index: Int32, level: Int, now: UInt64) {
+    private mutating func push(_ index: Int32, level: Int) {
         if slots[Int(index)].flags.contains(.slotless) {
             slots[Int(index)].stage = .slotless
             lanes.laneLinks.append(index, to: &slotless)
-            if isHeldBack { listener(index)?.willWait(for: .suspendedQueue) }
-            return
+        } else {
+            slots[Int(index)].stage = .ready
+            lanes.push(index, level: level)
         }
-        slots[Int(index)].stage = .ready
-        lanes.push(index, level: level, now: now)
-        if let operation = listener(index) {
-            operation.willWait(for: isHeldBack ? .suspendedQueue : lanes.waitReason(of: index))
-        }
-    }
-
-    /// Returns the operation if it has requested reports of its wait reasons; otherwise nil.
-    private func listener(_ index: Int32) -> ScheduledOperation? {
-        guard case .scheduled(let operation) = slots[Int(index)].occupant, operation.hearsOfWaits else { return nil }
-        return operation
+        reportWait(of: index)
     }
 
     /// Removes an operation from the list of its stage, and releases the resources that it holds.
@@ -203,16 +145,17 @@ struct QueueState: ~Copyable {
         let flags = slots[Int(index)].flags
         guard flags.isDisjoint(with: [.exempt, .slotless]) else { return }
         running -= 1
-        if flags.contains(.redirected) { lanes.stopWaiting(index) }
+        if flags.contains(.redirected) { lanes.remove(index) }
         guard flags.contains(.holdsHost) else { return }
         slots[Int(index)].flags.remove(.holdsHost)
         lanes.didStop(index)
     }
 
+    /// Records that an operation no longer counts towards the bounded length.
     mutating func uncount(_ index: Int32) {
         guard slots[Int(index)].flags.contains(.counted) else { return }
         slots[Int(index)].flags.remove(.counted)
-        length.leave(index)
+        capacity.remove(index)
     }
 
     // MARK: Changes
@@ -221,10 +164,11 @@ struct QueueState: ~Copyable {
     ///
     /// A cancelled operation only has to finish, and is exempt from all limits.
     ///
-    /// - Parameter mayStart: Whether the operation may be granted a slot immediately, as the turn's grant.
+    /// - Parameter mayStart: Whether the operation may be granted a slot immediately, as the grant of the effects.
     mutating func makeReady(
-        _ index: Int32, _ snapshot: ReadinessSnapshot, mayStart: Bool, now: () -> UInt64, _ turn: inout Effects
+        _ operation: ScheduledOperation, _ snapshot: ReadinessSnapshot, mayStart: Bool, _ effects: inout Effects
     ) {
+        let index = operation.queueIndex
         guard index >= 0, snapshot.isReady else { return }
         if snapshot.isCancelled { return exempt(index, isDirect: snapshot.isDirect) }
         let slot = slots[Int(index)]
@@ -241,50 +185,54 @@ struct QueueState: ~Copyable {
             slots[Int(index)].stage = .held
             lanes.setLevel(Int(snapshot.level), of: index)
             lanes.laneLinks.append(index, to: &epochs[slot.epoch].held)
-            listener(index)?.willWait(for: .barrier)
-        } else if slot.flags.contains(.slotless) || !mayStart || !startAtOnce(index, now: now, &turn) {
-            push(index, level: Int(snapshot.level), now: now())
+            reportWait(of: index)
+        } else if slot.flags.contains(.slotless) || !mayStart
+            || !startAtOnce(index, level: Int(snapshot.level), &effects)
+        {
+            push(index, level: Int(snapshot.level))
         }
     }
 
     /// Exempts an operation that is not running from all limits.
     private mutating func exempt(_ index: Int32, isDirect: Bool) {
         let slot = slots[Int(index)]
+        let exemption: QueueSlot.Flags = isDirect ? [.exempt, .direct] : .exempt
         switch slot.stage {
         case .free, .exempt, .running: return
         case .granted where slot.flags.contains(.exempt): return
         case .waiting where slot.flags.contains(.barrier):
             // A cancelled barrier still separates the epochs; it only becomes exempt from limits.
-            slots[Int(index)].flags.formUnion(isDirect ? [.exempt, .direct] : .exempt)
+            slots[Int(index)].flags.formUnion(exemption)
             return
         case .waiting, .held, .ready, .slotless, .granted: break
         }
         unlink(index)
         uncount(index)
-        slots[Int(index)].flags.formUnion(isDirect ? [.exempt, .direct] : .exempt)
+        slots[Int(index)].flags.formUnion(exemption)
         slots[Int(index)].stage = .exempt
         lanes.laneLinks.append(index, to: &exempts)
     }
 
     /// Changes the level of an operation that waits for a slot.
-    mutating func setLevel(_ level: Int, of index: Int32, now: () -> UInt64) {
+    mutating func setLevel(_ level: Int, of operation: ScheduledOperation) {
+        let index = operation.queueIndex
         guard index >= 0 else { return }
         switch slots[Int(index)].stage {
         case .ready:
             guard lanes.level(of: index) != level else { return }
             lanes.remove(index)
-            lanes.push(index, level: level, now: now())
+            lanes.push(index, level: level)
         case .held: lanes.setLevel(level, of: index)
         default: break
         }
     }
 
     /// Takes back the slot of an operation that stopped before its end.
-    mutating func giveBack(_ index: Int32, _ turn: inout Effects) {
-        guard index >= 0 else { return }
-        guard [.running, .granted].contains(slots[Int(index)].stage) else { return }
+    mutating func giveBack(_ operation: ScheduledOperation, _ effects: inout Effects) {
+        let index = operation.queueIndex
+        guard index >= 0, [.running, .granted].contains(slots[Int(index)].stage) else { return }
         unlink(index)
-        if slots[Int(index)].flags.contains(.redirected) { forgetRedirect(of: index, &turn) }
+        forgetRedirect(of: index, &effects)
     }
 
     // MARK: Redirects
@@ -298,8 +246,9 @@ struct QueueState: ~Copyable {
     /// - Returns: Whether the operation may continue now. If not, `goOn` is called when it has the slot, unless it
     ///   stops first.
     mutating func redirect(
-        _ index: Int32, to host: HostKey, then goOn: @escaping @Sendable () -> Void
+        _ operation: ScheduledOperation, to host: String, then goOn: @escaping @Sendable () -> Void
     ) -> Bool {
+        let index = operation.queueIndex
         // An operation that only has to finish, or was started manually, has no slot.
         guard index >= 0, slots[Int(index)].stage == .running, slots[Int(index)].flags.contains(.holdsHost) else {
             return true
@@ -316,44 +265,59 @@ struct QueueState: ~Copyable {
 
     /// Continues redirected operations that were granted the slot they were waiting for. A suspended queue starts no
     /// operations, but does not stop those already started.
-    mutating func endRedirects(_ turn: inout Effects) {
-        guard cancellations == 0 else { return }
-        while let index = lanes.nextRedirected() {
+    mutating func continueRedirected(_ effects: inout Effects) {
+        while cancellations == 0, let index = lanes.popRedirected() {
             slots[Int(index)].flags.remove(.redirected)
             slots[Int(index)].flags.insert(.holdsHost)
             askForAnswer(index)
-            if let goOn = redirected.removeValue(forKey: index) { turn.effects.append(.goOn(goOn)) }
+            if let goOn = redirected.removeValue(forKey: index) { effects.add(.goOn(goOn)) }
         }
     }
 
-    private mutating func forgetRedirect(of index: Int32, _ turn: inout Effects) {
+    private mutating func forgetRedirect(of index: Int32, _ effects: inout Effects) {
+        guard slots[Int(index)].flags.contains(.redirected) else { return }
         slots[Int(index)].flags.remove(.redirected)
         // The continuation may hold user objects, which must not be released under the lock.
-        if let goOn = redirected.removeValue(forKey: index) { turn.effects.append(.release(goOn)) }
+        if let goOn = redirected.removeValue(forKey: index) { effects.add(.release(goOn)) }
     }
 
     /// Returns the host whose limit and gate currently apply to an operation; nil for none.
-    func host(of index: Int32) -> HostKey? { index < 0 ? nil : lanes.hosts[lanes.entries[Int(index)].host].key }
+    func host(of operation: ScheduledOperation) -> String? {
+        operation.queueIndex < 0 ? nil : lanes.host(of: operation.queueIndex)
+    }
 
     // MARK: The bounded length
 
-    /// Sets the maximum number of operations waiting to be started; nil for no limit.
-    mutating func bound(to maximum: Int?) {
-        var waiting: [Int32] = []
-        var index = all.head
-        while index >= 0 {
-            if slots[Int(index)].flags.contains(.counted) { waiting.append(index) }
-            index = order.next(after: index)
-        }
-        length.bound(to: maximum, slots: waiting)
-    }
-
     /// Exempts from all limits the oldest operation that has not been started, and returns that operation.
-    mutating func dropOldest() -> QueueSlot.Occupant? {
-        guard let index = length.oldest else { return nil }
+    mutating func dropOldest() -> ScheduledOperation? {
+        guard let index = capacity.oldest else { return nil }
         uncount(index)
         unlink(index)
         slots[Int(index)].flags.insert(.exempt)
-        return slots[Int(index)].occupant
+        return slots[Int(index)].operation
+    }
+
+    // MARK: Reasons to wait
+
+    /// Whether only operations that merely have to finish may start now.
+    var isHeldBack: Bool { isSuspended || cancellations > 0 }
+
+    /// Reports to an operation why it begins to wait, if it has requested such reports.
+    private func reportWait(of index: Int32) {
+        guard let operation = slots[Int(index)].operation, operation.hearsOfWaits,
+            let reason = waitReason(of: index)
+        else { return }
+        operation.willWait(for: reason)
+    }
+
+    /// Returns the reason why the queue does not start a ready operation; nil if the operation is not ready, or is not
+    /// held back.
+    func waitReason(of index: Int32) -> WaitReason? {
+        switch slots[Int(index)].stage {
+        case .free, .waiting, .exempt, .granted, .running: nil
+        case .held: .barrier
+        case .slotless: isHeldBack ? .suspendedQueue : nil
+        case .ready: isHeldBack ? .suspendedQueue : lanes.waitReason(of: index)
+        }
     }
 }

@@ -71,7 +71,7 @@ struct ReadinessSnapshot {
     private(set) var isDirect = false
     private(set) var waitsAtGate = false
     private(set) var level: Int8 = 2
-    private(set) var host: HostKey?
+    private(set) var host: String?
 
     init(of operation: ScheduledOperation, inSerialQueue isSerial: Bool) {
         isReady = operation.isReady
@@ -84,23 +84,5 @@ struct ReadinessSnapshot {
         // A cancelled operation only has to finish, and uses no host.
         guard !isCancelled else { return }
         (host, waitsAtGate) = operation.hostAndGate
-    }
-
-    /// Creates a snapshot of an operation that is not one of Convoy's.
-    init(ofForeign operation: Operation, inSerialQueue isSerial: Bool) {
-        self.init(ofForeign: operation, inSerialQueue: isSerial, isReady: operation.isReady)
-    }
-
-    /// Creates a snapshot of a foreign operation that is known to be ready, regardless of what `isReady` currently
-    /// returns.
-    init(ofReadyForeign operation: Operation, inSerialQueue isSerial: Bool) {
-        self.init(ofForeign: operation, inSerialQueue: isSerial, isReady: true)
-    }
-
-    private init(ofForeign operation: Operation, inSerialQueue isSerial: Bool, isReady: Bool) {
-        self.isReady = isReady
-        guard isReady else { return }
-        isCancelled = operation.isCancelled
-        level = Int8(PriorityLevel.level(of: operation, inSerialQueue: isSerial))
     }
 }

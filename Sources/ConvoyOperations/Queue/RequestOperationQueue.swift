@@ -54,8 +54,6 @@ import Synchronization
 ///   not access its memory.
 open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchecked Sendable {
     let scheduler: Scheduler
-    let isBounded = Atomic<Bool>(false)
-    let overflow = Locked(OverflowPolicy.refuse)
 
     /// Creates an empty queue without limits.
     public override init() {
@@ -82,10 +80,16 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     /// ``RequestOperationQueueError/refused(maximumLength:)`` and finishes immediately; or the calling thread blocks
     /// until the queue has room; or the oldest waiting operation is cancelled.
     override open func addOperation(_ operation: Operation) {
-        guard !operation.isFinished else { return }
-        switch admit(operation) {
-        case .admitted(let flags): scheduler.insert(operation, flags: flags, into: self)
-        case .refused(let error): insertCancelled(operation, because: error)
+        do {
+            try enqueue(operation)
+        } catch {
+            // The refused operation is added outside the limits, so that it finishes as cancelled.
+            if let operation = operation as? ScheduledOperation {
+                operation.cancel(because: error)
+            } else {
+                operation.cancel()
+            }
+            if !operation.isFinished { scheduler.insert(operation, flags: .exempt, into: self) }
         }
     }
 
@@ -150,8 +154,11 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     /// The time after which a waiting operation rises to the next higher priority, in seconds, so that no operation
     /// waits forever behind more urgent ones. 30 by default; nil or NaN disables aging.
     public final var priorityAgingInterval: TimeInterval? {
-        get { scheduler.aging.map { Double($0) / 1e9 } }
-        set { scheduler.aging = newValue.flatMap { $0.isNaN ? nil : max(1, Nanoseconds.clamping(seconds: $0)) } }
+        get { state.withLock { $0.lanes.agingInterval }.map { Double($0) / 1e9 } }
+        set {
+            let interval = newValue.flatMap { $0.isNaN ? nil : max(1, Nanoseconds.clamping(seconds: $0)) }
+            state.withLock { $0.lanes.agingInterval = interval }
+        }
     }
 
     /// Whether the queue is suspended and starts no operations. Running operations continue.
@@ -180,7 +187,9 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     ///
     /// Reading this property takes time proportional to the number of operations. The operations may have finished by
     /// the time the caller uses them.
-    public final var queuedOperations: [Operation] { state.withLock { $0.operations } }
+    public final var queuedOperations: [Operation] {
+        scheduler.members.compactMap { $0.flags.contains(.barrier) ? nil : $0.operation?.represented }
+    }
 
     /// The number of operations in the queue that have not finished. Reading this property takes constant time.
     public final var queuedOperationCount: Int { state.withLock { $0.count } }
@@ -188,24 +197,8 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     /// Cancels all operations and all barriers. Operations that have not been started finish immediately; running
     /// operations finish when they have stopped.
     override open func cancelAllOperations() {
-        // Start nothing until all operations are cancelled: a freed slot must not go to an operation that is about to
-        // be cancelled, and no barrier may run. Cancel the newest first, so that the end of a dependency does not make
-        // its dependents ready.
-        let occupants = state.withLock { state in
-            state.cancellations += 1
-            return state.occupantsNewestFirst
-        }
-        for occupant in occupants {
-            switch occupant {
-            case .none: break
-            case .scheduled(let operation): operation.cancel()
-            case .foreign(let member):
-                member.operation.cancel()
-                // Foundation does not report the cancellation of an operation that was waiting only for a slot.
-                if member.operation.isCancelled { member.repeatReadiness() }
-            }
-        }
-        scheduler.change { $0.cancellations -= 1 }
+        // Cancel the newest first, so that the end of a dependency does not make its dependents ready.
+        Scheduler.cancel(scheduler.members.reversed().compactMap(\.operation), in: [scheduler])
     }
 
     /// Blocks the calling thread until the queue is empty, including operations added in the meantime.
@@ -271,15 +264,15 @@ extension RequestOperationQueue {
     /// It can be changed at any time. A higher rate also shortens the current wait; a lower one applies from the next
     /// start.
     public final var maximumStartRate: StartRate? {
-        get { state.withLock { $0.lanes.pacing.overall?.rate } }
-        set { scheduler.changePace { $0.setStartRate(newValue, at: $1) } }
+        get { state.withLock { $0.lanes.rates.overall?.rate } }
+        set { scheduler.change { $0.lanes.setStartRate(newValue) } }
     }
 
     /// The rate at which operations may start per host, identified by name and port; nil, the default, for no limit.
     /// This limit works like ``maximumStartRate``, and both rates apply.
     public final var maximumStartRatePerHost: StartRate? {
-        get { state.withLock { $0.lanes.pacing.perHost?.rate } }
-        set { scheduler.changePace { $0.setStartRatePerHost(newValue, at: $1) } }
+        get { state.withLock { $0.lanes.rates.perHost?.rate } }
+        set { scheduler.change { $0.lanes.setStartRatePerHost(newValue) } }
     }
 }
 
@@ -321,18 +314,18 @@ extension RequestOperationQueue {
     /// - Returns: Whether the gate was closed.
     @discardableResult
     public final func openGate(forHost host: String) -> Bool {
-        scheduler.openGate(of: HostKey.named(host.lowercased()))
+        scheduler.openGate(of: host.lowercased())
     }
 
     /// Opens all gates early, like ``openGate(forHost:)``.
     public final func openAllGates() {
-        scheduler.openAllGates()
+        scheduler.change { $0.lanes.openAllGates() }
     }
 
     /// Closes the gate of a host until the queue's clock reaches `deadline` (nanoseconds). A gate that is already
     /// closed for longer is unchanged.
     package final func closeGate(forHost host: String, until deadline: UInt64) {
-        scheduler.closeGate(of: HostKey.named(host), until: deadline)
+        scheduler.closeGate(of: host, until: deadline)
     }
 }
 

@@ -21,7 +21,6 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     private let connections = AtomicOnce<OperationConnections>()
     let scheduler = AtomicOnce<Scheduler>()
-    let firstHostReference = AtomicOnce<HostKey>()
     private let completion = AtomicOnce<CompletionBlock>()
 
     /// The index in the queue. Only the scheduler accesses the index, under its lock.
@@ -89,20 +88,19 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         guard operation !== self else { return cancel(because: RequestOperationQueueError.dependencyCycle(count: 1)) }
         guard !has(.over) else { return }
         let connections = madeConnections
-        guard let (position, wasReady) = connections.add(operation) else { return }
-        if let scheduled = operation as? ScheduledOperation {
-            guard scheduled.addDependent(connections, position: position) else {
-                connections.finish(operation, near: position)?.readinessDidChange()
-                return
-            }
+        guard let wasReady = connections.add(operation) else { return }
+        let scheduled = operation as? ScheduledOperation
+        if let scheduled, !scheduled.addDependent(connections) {
+            connections.finish(operation)?.readinessDidChange()
+            return
         }
-        if !((operation as? ScheduledOperation)?.willReportItsEnd ?? false) {
+        if scheduled?.willReportItsEnd != true {
             let watcher = DependencyWatcher(watched: operation) { operation in
-                connections.finish(operation, near: position)?.readinessDidChange()
+                connections.finish(operation)?.readinessDidChange()
             }
             // The watcher is stored before it starts watching, so that a concurrent removal of the dependency can stop
             // the watcher.
-            guard connections.attach(watcher, to: operation, near: position) else { return }
+            guard connections.attach(watcher, to: operation) else { return }
             watcher.watch()
         }
         // A scheduler checks again before it starts an operation. A Foundation queue keeps the old answer unless
@@ -131,9 +129,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     package final var areDependenciesFinished: Bool { connections.object?.areDependenciesFinished ?? true }
 
     /// Adds a dependent. Returns false if this operation is over.
-    private func addDependent(_ dependent: OperationConnections, position: Int) -> Bool {
+    private func addDependent(_ dependent: OperationConnections) -> Bool {
         guard !has(.over) else { return false }
-        return madeConnections.addDependent(dependent, position: position) { has(.over) }
+        return madeConnections.addDependent(dependent) { has(.over) }
     }
 
     // MARK: State
@@ -314,16 +312,13 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// queue reads this property once, when the operation is added.
     package final var takesSlot: Bool { !has(.slotless) }
 
-    /// The host whose limit and gate apply to the operation, if any, and whether the operation waits while that gate is
-    /// closed. The queue reads this property when the operation becomes ready.
-    package var hostAndGate: (host: HostKey?, waitsAtGate: Bool) {
-        if !has(.looksUpHost), let host = firstHost { return (host, false) }
-        return lookUpHostAndGate()
-    }
+    /// The host whose limit and gate apply to the operation, in the form of ``Target/place``, and whether the operation
+    /// waits while that gate is closed. The queue reads this property when the operation becomes ready. Both values are
+    /// read together because the same lock may guard them.
+    package var hostAndGate: (host: String?, waitsAtGate: Bool) { (nil, false) }
 
-    /// Returns the host and whether the operation waits at its gate, for an operation whose host was not recorded or
-    /// may have changed. Both are read together because the same lock may guard them.
-    func lookUpHostAndGate() -> (host: HostKey?, waitsAtGate: Bool) { (nil, false) }
+    /// The host whose limit and gate apply to the operation; nil for none.
+    package final var schedulingHost: String? { hostAndGate.host }
 
     /// Called once for each wait when the closed gate of its host holds the ready operation back. Called on any thread,
     /// with no lock held.
@@ -395,6 +390,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         }
     }
 
+    /// The operation that this one stands for in its queue: itself, except for an ``ExternalOperation``.
+    var represented: Operation { self }
+
     /// Sets the scheduler to which changes are reported. Returns false if the operation already has a scheduler or is
     /// over.
     func join(_ scheduler: Scheduler) -> Bool {
@@ -414,6 +412,26 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Releases the work of an operation that has finished, whether it has run or not.
     func releaseWork() {}
+
+    // MARK: Gates
+
+    /// Closes the gate of a host in the operation's queue until a time on the queue's clock, in nanoseconds.
+    package final func closeGate(of host: String, until deadline: UInt64) {
+        scheduler.object?.closeGate(of: host, until: deadline)
+    }
+
+    /// Closes the gate of a host that has refused a connection; `Scheduler.closeGateAfterRefusal` describes when it
+    /// opens.
+    package final func closeGateAfterRefusal(of host: String, until deadline: UInt64, patience: UInt64) {
+        scheduler.object?.closeGateAfterRefusal(of: host, until: deadline, patience: patience)
+    }
+
+    /// Reports that a host which had refused connections has answered.
+    package final func hostDidAnswer(_ host: String?) {
+        reportsAnswer = false
+        guard let scheduler = scheduler.object, let host else { return }
+        scheduler.change { $0.lanes.noteAnswer(of: host) }
+    }
 
     // MARK: For subclasses
 
@@ -456,8 +474,6 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         completion.object?.run()
         releaseWork()
         scheduler.object?.operationDidFinish(self)
-        dependents?.forEach { dependent in
-            dependent.object.finish(self, near: dependent.position)?.readinessDidChange()
-        }
+        dependents?.forEach { $0.finish(self)?.readinessDidChange() }
     }
 }

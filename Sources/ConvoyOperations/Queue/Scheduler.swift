@@ -11,38 +11,25 @@ import Synchronization
 /// Every change takes the lock once, and grants the slots that it freed before it releases the lock. So whenever the
 /// lock is free, some thread is about to start each operation that could start.
 final class Scheduler: @unchecked Sendable {
-    let state = ContendedLock(QueueState())
+    let state: ContendedLock<QueueState>
     let clock: any SchedulingClock
     private let isSerial = Atomic<Bool>(false)
-    private let agingNanoseconds = Atomic<UInt64>(30_000_000_000)
-    /// Whether a start rate is set.
-    private let isPaced = Atomic<Bool>(false)
     private let progressReference = AtomicOnce<QueueProgress>()
-    private let timers = Locked<[TimerPurpose: SetTimer]>([:])
+    private let timers = Locked<[String?: SetTimer]>([:])
 
     init(clock: any SchedulingClock) {
         self.clock = clock
+        state = ContendedLock(QueueState(clock: clock))
     }
 
     deinit {
         for set in timers.withLock({ $0 }).values { set.timer.cancel() }
     }
 
-    // MARK: Settings
-
     /// Whether operations run serially, and therefore in the promised order.
     var isOneAtATime: Bool {
         get { isSerial.load(ordering: .relaxed) }
         set { isSerial.store(newValue, ordering: .relaxed) }
-    }
-
-    /// The aging interval in nanoseconds; nil for no aging.
-    var aging: UInt64? {
-        get {
-            let nanoseconds = agingNanoseconds.load(ordering: .relaxed)
-            return nanoseconds == 0 ? nil : nanoseconds
-        }
-        set { agingNanoseconds.store(newValue ?? 0, ordering: .relaxed) }
     }
 
     /// The progress, created on first use: until then no total can have been set.
@@ -52,50 +39,37 @@ final class Scheduler: @unchecked Sendable {
         return progressReference.set(made) ? made : progressReference.object ?? made
     }
 
-    /// Returns the time at which an operation begins to wait, or starts. Returns 0, without reading the clock, if
-    /// neither aging nor a start rate is set.
-    private func stamp() -> UInt64 { aging == nil && !isPaced.load(ordering: .relaxed) ? 0 : clock.now }
-
     // MARK: Adding
 
     func insert(_ operation: Operation, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue) {
-        guard let scheduled = operation as? ScheduledOperation else {
-            return insertForeign(operation, flags: flags, into: queue)
+        if let scheduled = operation as? ScheduledOperation { return insert(scheduled, flags: flags, into: queue) }
+        guard state.withLock({ $0.externals.insert(ObjectIdentifier(operation)).inserted }) else {
+            return giveUpPlace(flags)
         }
-        // From here on the operation's changes are reported to this scheduler. `catchUp` handles earlier changes.
-        let flags = scheduled.takesSlot ? flags : flags.union(.slotless)
-        guard scheduled.join(self) else { return giveUpPlace(flags) }
-        let snapshot = ReadinessSnapshot(of: scheduled, inSerialQueue: isOneAtATime)
-        let (turn, mayStart) = visit { state, mayStart, turn in
-            state.insert(scheduled, flags: flags, into: queue)
-            state.makeReady(scheduled.queueIndex, snapshot, mayStart: mayStart, now: stamp, &turn)
-        }
-        if scheduled.isFinished { letGo(of: scheduled) }
-        carryOut(turn, mayStart: mayStart)
-        if !turn.isFresh { catchUp(on: scheduled, since: snapshot) }
-        if scheduled.hasConnections { scheduled.checkDependencies() }
+        let member = ExternalOperation(operation, in: queue)
+        insert(member, flags: flags, into: queue)
+        member.watch()
     }
 
-    private func insertForeign(
-        _ operation: Operation, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
+    private func insert(
+        _ operation: ScheduledOperation, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
     ) {
-        let snapshot = ReadinessSnapshot(ofForeign: operation, inSerialQueue: isOneAtATime)
-        let member = ExternalOperation(operation, in: queue, of: self, isReady: snapshot.isReady)
-        var isNew = false
-        let (turn, mayStart) = visit { state, mayStart, turn in
-            isNew = state.insert(member, flags: flags, into: queue)
-            if isNew { state.makeReady(member.queueIndex, snapshot, mayStart: mayStart, now: stamp, &turn) }
+        // From here on the operation's changes are reported to this scheduler. `catchUp` handles earlier changes.
+        let flags = operation.takesSlot ? flags : flags.union(.slotless)
+        guard operation.join(self) else { return giveUpPlace(flags) }
+        let snapshot = ReadinessSnapshot(of: operation, inSerialQueue: isOneAtATime)
+        let (effects, mayStart) = visit { state, mayStart, effects in
+            state.insert(operation, flags: flags, into: queue)
+            state.makeReady(operation, snapshot, mayStart: mayStart, &effects)
         }
-        if isNew {
-            if snapshot.isReady { member.watch() } else { member.waitForReadiness() }
-        }
-        carryOut(turn, mayStart: mayStart)
-        if !isNew { giveUpPlace(flags) }
+        if operation.isFinished { letGo(of: operation) }
+        carryOut(effects, mayStart: mayStart)
+        if !effects.isFresh { catchUp(on: operation, since: snapshot) }
+        if operation.hasConnections { operation.checkDependencies() }
     }
 
     private func giveUpPlace(_ flags: QueueSlot.Flags) {
-        guard flags.contains(.reserved) else { return }
-        change { state in state.length.useReservation() }
+        if flags.contains(.counted) { change { $0.capacity.retract() } }
     }
 
     /// Adds an operation that runs after all operations in the queue and before all later ones.
@@ -104,16 +78,36 @@ final class Scheduler: @unchecked Sendable {
         change { $0.insert(operation, flags: .barrier, into: queue) }
     }
 
+    // MARK: Members
+
+    /// The operations in the queue and their stages, in the order in which they were added.
+    var members: [QueueSlot] {
+        state.withLock { state in state.slots.filter { $0.stage != .free } }.sorted { $0.number < $1.number }
+    }
+
+    /// Records that an operation of another class has left the queue.
+    func forget(_ operation: Operation) { state.withLock { _ = $0.externals.remove(ObjectIdentifier(operation)) } }
+
+    /// Cancels operations without starting any in the meantime: a freed slot must not go to an operation that is about
+    /// to be cancelled, no barrier may run, and the end of an operation must not let the next begin its work.
+    static func cancel(_ operations: [ScheduledOperation], in schedulers: [Scheduler], because error: (any Error)? = nil) {
+        for scheduler in schedulers { scheduler.state.withLock { $0.cancellations += 1 } }
+        for operation in operations {
+            if let error { operation.cancel(because: error) } else { operation.cancel() }
+        }
+        for scheduler in schedulers { scheduler.change { $0.cancellations -= 1 } }
+    }
+
     // MARK: Changes
 
     func readinessDidChange(of operation: ScheduledOperation) {
         let snapshot = ReadinessSnapshot(of: operation, inSerialQueue: isOneAtATime)
         guard snapshot.isReady else { return }
-        let (turn, mayStart) = visit { state, mayStart, turn in
-            state.makeReady(operation.queueIndex, snapshot, mayStart: mayStart, now: stamp, &turn)
+        let (effects, mayStart) = visit { state, mayStart, effects in
+            state.makeReady(operation, snapshot, mayStart: mayStart, &effects)
         }
-        carryOut(turn, mayStart: mayStart)
-        if !turn.isFresh { catchUp(on: operation, since: snapshot) }
+        carryOut(effects, mayStart: mayStart)
+        if !effects.isFresh { catchUp(on: operation, since: snapshot) }
     }
 
     /// Handles changes to an operation after its snapshot whose notifications arrived before its insertion.
@@ -130,20 +124,22 @@ final class Scheduler: @unchecked Sendable {
         var level: Int
         repeat {
             level = PriorityLevel.level(of: operation, inSerialQueue: isOneAtATime)
-            state.withLock { $0.setLevel(level, of: operation.queueIndex, now: stamp) }
+            state.withLock { $0.setLevel(level, of: operation) }
             // Two concurrent changes may arrive in the wrong order.
         } while level != PriorityLevel.level(of: operation, inSerialQueue: isOneAtATime)
     }
 
     func slotDidFree(by operation: ScheduledOperation) {
-        let (turn, mayStart) = visit { state, _, turn in state.giveBack(operation.queueIndex, &turn) }
-        carryOut(turn, mayStart: mayStart)
+        change { state, effects in state.giveBack(operation, &effects) }
         // The operation may have become ready again before the slot was released, which is reported only here.
         operation.readinessDidChange()
     }
 
     func operationDidFinish(_ operation: ScheduledOperation) {
-        remove { operation.queueIndex }
+        var flags: QueueSlot.Flags?
+        let (effects, mayStart) = visit { state, _, effects in flags = state.remove(operation, &effects) }
+        if let flags, !flags.contains(.barrier) { progressReference.object?.countOne() }
+        carryOut(effects, mayStart: mayStart)
     }
 
     /// Removes an operation that has finished, even if it never posts its end.
@@ -154,15 +150,6 @@ final class Scheduler: @unchecked Sendable {
         operationDidFinish(operation)
     }
 
-    private func remove(_ index: () -> Int32) {
-        var flags: QueueSlot.Flags?
-        let (turn, mayStart) = visit { state, _, turn in flags = state.remove(index(), now: stamp, &turn) }
-        if let flags, !flags.contains(.barrier) { progressReference.object?.countOne() }
-        carryOut(turn, mayStart: mayStart)
-    }
-
-    // MARK: Redirects
-
     /// Moves an executing operation to the host that it was redirected to. If that host has no free slot, or its gate
     /// is closed, the operation waits, with a slot of the queue but without a host slot.
     ///
@@ -171,127 +158,72 @@ final class Scheduler: @unchecked Sendable {
     ///     evaluated under the lock: an operation that is paused or ends later releases the new slot.
     ///   - goOn: The closure called on any thread once a slot is available; not called if the operation has stopped.
     func redirect(
-        _ operation: ScheduledOperation, to host: HostKey, if isCurrent: () -> Bool,
+        _ operation: ScheduledOperation, to host: String, if isCurrent: () -> Bool,
         then goOn: @escaping @Sendable () -> Void
     ) {
         var mayGoOn = false
-        let (turn, mayStart) = visit { state, _, _ in
-            guard isCurrent() else { return }
-            mayGoOn = state.redirect(operation.queueIndex, to: host, then: goOn)
-        }
-        carryOut(turn, mayStart: mayStart)
+        change { state, _ in if isCurrent() { mayGoOn = state.redirect(operation, to: host, then: goOn) } }
         if mayGoOn { goOn() }
     }
-
-    /// Returns the host whose limit and gate currently apply to an operation.
-    func host(of operation: ScheduledOperation) -> HostKey? { state.withLock { $0.host(of: operation.queueIndex) } }
 
     // MARK: Gates
 
     /// Closes the gate of a host until the clock reaches `deadline` (nanoseconds). A gate that is already closed for
     /// longer is unchanged.
-    func closeGate(of host: HostKey, until deadline: UInt64) {
-        guard deadline > clock.now else { return }
+    func closeGate(of host: String, until deadline: UInt64) {
         // This also notifies the operations that are waiting now.
-        changeGate(of: host) { _ = $0.closeGate(of: host, until: deadline) }
+        if deadline > clock.now { change { $0.lanes.closeGate(of: host, until: deadline) } }
     }
 
     /// Closes the gate of a host that has refused a connection. From the deadline on, the gate lets operations through
     /// one at a time, until the host has answered. If the host has refused for longer than `patience` (nanoseconds),
     /// its gate is opened.
-    func closeGateAfterRefusal(of host: HostKey, until deadline: UInt64, patience: UInt64) {
+    func closeGateAfterRefusal(of host: String, until deadline: UInt64, patience: UInt64) {
         let now = clock.now
         let deadline = max(deadline, now &+ 1)
-        changeGate(of: host) {
-            _ = $0.closeGateAfterRefusal(of: host, until: deadline, patience: patience, now: now)
-        }
-    }
-
-    /// Records that a host which had refused connections has answered.
-    func noteAnswer(of host: HostKey) {
-        changeGate(of: host) { $0.noteAnswer(of: host) }
+        change { $0.lanes.closeGateAfterRefusal(of: host, until: deadline, patience: patience, now: now) }
     }
 
     /// Opens the gate of a host. Returns false if it was open.
-    func openGate(of host: HostKey) -> Bool {
+    func openGate(of host: String) -> Bool {
         var wasClosed = false
-        changeGate(of: host) { wasClosed = $0.openGate(of: host) }
+        change { wasClosed = $0.lanes.openGate(of: host) }
         return wasClosed
-    }
-
-    func openAllGates() {
-        change { $0.lanes.openAllGates() }
-        for (purpose, set) in timers.withLock({ $0 }) { setTimer(for: purpose, of: set.host) }
-    }
-
-    private func changeGate(of host: HostKey, _ change: (inout ReadyLanes) -> Void) {
-        self.change { change(&$0.lanes) }
-        setTimer(for: .gate(ObjectIdentifier(host)), of: host)
-    }
-
-    // MARK: Start rates
-
-    /// Changes a start rate, passing the current time in nanoseconds.
-    func changePace(_ change: (inout ReadyLanes, UInt64) -> Void) {
-        let now = clock.now
-        self.change { state in
-            change(&state.lanes, now)
-            isPaced.store(state.lanes.isPaced, ordering: .relaxed)
-        }
     }
 
     // MARK: Timers
 
-    private enum TimerPurpose: Hashable {
-        /// Opens the gate of a host.
-        case gate(ObjectIdentifier)
-        /// Lets a host, or all hosts if nil, start operations again.
-        case starts(ObjectIdentifier?)
-    }
-
     private struct SetTimer {
-        let host: HostKey?
         let deadline: UInt64
         let timer: any ClockTimer
     }
 
-    /// Sets a timer for the time currently required by the state, or cancels it. Must be called after each change of
-    /// that time: the last call then uses the latest state.
-    private func setTimer(for purpose: TimerPurpose, of host: HostKey?) {
+    /// Sets the timer that wakes a host, or all hosts if nil, or cancels it. Must be called after each change of that
+    /// time: the last call then uses the latest state.
+    private func setTimer(of host: String?) {
         timers.withLock { timers in
-            let deadline = state.withLock { state in
-                if case .gate = purpose {
-                    host.flatMap { state.lanes.gateDeadline(of: $0) }
-                } else {
-                    state.lanes.startDeadline(of: host)
-                }
-            }
-            guard timers[purpose]?.deadline != deadline else { return }
-            timers.removeValue(forKey: purpose)?.timer.cancel()
+            let deadline = state.withLock { $0.lanes.wakeTime(of: host) }
+            guard timers[host]?.deadline != deadline else { return }
+            timers.removeValue(forKey: host)?.timer.cancel()
             guard let deadline else { return }
-            let timer = clock.schedule(at: deadline) { [weak self] in self?.timerDidFire(purpose, host, deadline) }
-            timers[purpose] = SetTimer(host: host, deadline: deadline, timer: timer)
-        }
-    }
-
-    private func timerDidFire(_ purpose: TimerPurpose, _ host: HostKey?, _ deadline: UInt64) {
-        let now = max(clock.now, deadline)
-        change { state in
-            switch (purpose, host) {
-            case (.gate, let host?): state.lanes.openGate(of: host, dueAt: now)
-            case (.gate, nil): break
-            case (.starts, let host): state.lanes.resumeStarts(of: host, at: now)
+            let timer = clock.schedule(at: deadline) { [weak self] in
+                guard let self else { return }
+                let now = max(self.clock.now, deadline)
+                self.change { $0.lanes.wake(host, at: now) }
+                self.setTimer(of: host)
             }
+            timers[host] = SetTimer(deadline: deadline, timer: timer)
         }
-        setTimer(for: purpose, of: host)
     }
 
     // MARK: Starting
 
     /// Changes the state, and starts all operations that can then start.
-    func change(_ change: (inout QueueState) -> Void) {
-        let (turn, mayStart) = visit { state, _, _ in change(&state) }
-        carryOut(turn, mayStart: mayStart)
+    func change(_ change: (inout QueueState) -> Void) { self.change { state, _ in change(&state) } }
+
+    private func change(_ change: (inout QueueState, inout QueueState.Effects) -> Void) {
+        let (effects, mayStart) = visit { state, _, effects in change(&state, &effects) }
+        carryOut(effects, mayStart: mayStart)
     }
 
     /// Changes the state, and grants the slots that are then free.
@@ -300,59 +232,58 @@ final class Scheduler: @unchecked Sendable {
     @inline(__always)
     private func visit(
         _ change: (inout QueueState, _ mayStart: Bool, inout QueueState.Effects) -> Void
-    ) -> (turn: QueueState.Effects, mayStart: Bool) {
+    ) -> (effects: QueueState.Effects, mayStart: Bool) {
         let mayStart = !StartTrampoline.isActive
-        var turn = QueueState.Effects()
+        var effects = QueueState.Effects()
         state.withLock { state in
-            change(&state, mayStart, &turn)
-            state.settle(&turn, mayStart: mayStart, aging: aging, now: stamp)
+            change(&state, mayStart, &effects)
+            state.settle(&effects, mayStart: mayStart)
         }
-        return (turn, mayStart)
+        return (effects, mayStart)
     }
 
-    private func carryOut(_ turn: QueueState.Effects, mayStart: Bool) {
+    private func carryOut(_ effects: QueueState.Effects, mayStart: Bool) {
         if !mayStart {
-            perform(turn)
-            if turn.hasMore { StartTrampoline.postpone(self) }
-        } else if turn.hasMore || turn.hasGrant {
-            StartTrampoline.run(self, turn)
+            perform(effects)
+            if effects.hasMore { StartTrampoline.postpone(self) }
+        } else if effects.hasMore || effects.grant != nil {
+            StartTrampoline.run(self, effects)
         } else {
-            perform(turn)
+            perform(effects)
         }
     }
 
-    /// Starts the next operations that can start. Returns whether more can be started.
+    /// Starts the next operation that can start. Returns whether more can be started.
     func startNext() -> Bool {
-        var turn = QueueState.Effects()
-        state.withLock { $0.settle(&turn, mayStart: true, aging: aging, now: stamp) }
-        perform(turn)
-        return turn.hasMore
+        var effects = QueueState.Effects()
+        state.withLock { $0.settle(&effects, mayStart: true) }
+        perform(effects)
+        return effects.hasMore
     }
 
-    func perform(_ turn: QueueState.Effects) {
-        for effect in turn.effects {
+    func perform(_ effects: QueueState.Effects) {
+        for effect in effects.effects {
             switch effect {
-            case .admit(let waiter): waiter.resume(admitted: true)
+            case .admit(let waiter): if !waiter.admission.set(true) { change { $0.capacity.retract() } }
             case .signal(let semaphore): semaphore.signal()
-            case .resumeStarts(let host): setTimer(for: .starts(host.map(ObjectIdentifier.init)), of: host)
+            case .setTimer(let host): setTimer(of: host)
             case .goOn(let goOn): goOn()
-            case .tell, .release: break
+            case .reportGate, .release: break
             }
         }
-        switch turn.grant {
-        case .none: break
-        case .scheduled(let operation):
-            if let queue = turn.startingQueue {
+        if let operation = effects.grant {
+            if let queue = effects.startingQueue {
                 begin(operation, onDispatchQueueOf: queue)
-            } else if turn.isFresh {
+            } else if effects.isFresh {
                 operation.start()
             } else {
                 begin(operation)
             }
-        case .foreign(let member): member.begin()
         }
-        guard !turn.effects.isEmpty else { return }
-        for case .tell(let operation, let deadline) in turn.effects { operation.willWaitAtGate(until: deadline) }
+        guard !effects.effects.isEmpty else { return }
+        for case .reportGate(let operation, let deadline) in effects.effects {
+            operation.willWaitAtGate(until: deadline)
+        }
     }
 
     /// Starts an operation that was granted a slot on the dispatch queue of its queue.
@@ -370,7 +301,7 @@ final class Scheduler: @unchecked Sendable {
     }
 
     /// Starts an operation that was granted a slot after waiting.
-    func begin(_ operation: ScheduledOperation) {
+    private func begin(_ operation: ScheduledOperation) {
         guard !operation.mustPostElsewhere else {
             return BlockingWorkers.shared.perform { [self] in begin(operation) }
         }
@@ -378,28 +309,9 @@ final class Scheduler: @unchecked Sendable {
             letGo(of: operation)
         } else if operation.isReady {
             operation.start()
-            if !operation.reportsItsEnd { FinishObserver.begin(on: operation) }
+            if !operation.reportsItsEnd { DependencyWatcher.watchEnd(of: operation) }
         } else {
             slotDidFree(by: operation)
         }
-    }
-}
-
-extension Scheduler: ForeignScheduler {
-    func foreignDidBecomeReady(_ member: ExternalOperation) {
-        let snapshot = ReadinessSnapshot(ofReadyForeign: member.operation, inSerialQueue: isOneAtATime)
-        let (turn, mayStart) = visit { state, mayStart, turn in
-            state.makeReady(member.queueIndex, snapshot, mayStart: mayStart, now: stamp, &turn)
-        }
-        carryOut(turn, mayStart: mayStart)
-    }
-
-    func foreignDidFinish(_ member: ExternalOperation) {
-        remove { member.queueIndex }
-    }
-
-    func giveBack(by member: ExternalOperation) {
-        let (turn, mayStart) = visit { state, _, turn in state.giveBack(member.queueIndex, &turn) }
-        carryOut(turn, mayStart: mayStart)
     }
 }

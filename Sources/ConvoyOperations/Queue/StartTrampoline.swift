@@ -12,12 +12,12 @@ enum StartTrampoline {
     /// Starts the operations that a scheduler can start, including those left by nested calls.
     ///
     /// - Precondition: The thread is not inside `run`.
-    static func run(_ scheduler: Scheduler, _ turn: QueueState.Effects) {
+    static func run(_ scheduler: Scheduler, _ effects: QueueState.Effects) {
         var pending: [Scheduler] = []
         withUnsafeMutablePointer(to: &pending) { pending in
             pthread_setspecific(key, pending)
-            scheduler.perform(turn)
-            if turn.hasMore { while scheduler.startNext() {} }
+            scheduler.perform(effects)
+            if effects.hasMore { while scheduler.startNext() {} }
             while let next = pending.pointee.popLast() {
                 while next.startNext() {}
             }

@@ -53,7 +53,7 @@ extension HTTPRequestOperationManager {
             if let template, let reference = SimpleURLReference(call.url, under: base),
                 let prepared = template.request(call, to: reference, body: body, under: settings)
             {
-                let host = reference.leadsToBase ? baseHost : HostKey.named(reference.target.place)
+                let host = reference.leadsToBase ? baseHost : reference.target.place
                 operation = Self.operation(.prepared(prepared), settings, handlers, host: host)
             } else {
                 operation = Self.operation(.foundation(try request(of: call, body: body)), settings, handlers)

@@ -143,7 +143,7 @@ extension HTTPRequestOperationManager {
     /// Creates an operation with the manager's settings and handlers. An operation created by a token refresh has no
     /// authenticator, because the refresh would wait for itself.
     static func operation(
-        _ request: TransferRequest, _ settings: RequestSettings, _ handlers: InheritedHandlers?, host: HostKey? = nil
+        _ request: TransferRequest, _ settings: RequestSettings, _ handlers: InheritedHandlers?, host: String? = nil
     ) -> HTTPRequestOperation {
         let operation = HTTPRequestOperation(request, settings: settings, host: host)
         handlers?.give(to: operation)

@@ -38,10 +38,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     public let baseURL: URL?
     /// The string form of `baseURL`, if most references can simply be appended to it; otherwise nil.
     let base: SimpleURLBase?
-    let baseHost: HostKey?
-    /// The manager's initial queue, which is read without a lock until another queue is set.
-    private let firstQueue: RequestOperationQueue
-    private let hasOtherQueue = Atomic<Bool>(false)
+    let baseHost: String?
 
     /// Creates a manager with its own queue.
     ///
@@ -54,7 +51,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     ) {
         self.baseURL = baseURL.map(Self.directory)
         base = self.baseURL.flatMap(SimpleURLBase.init)
-        baseHost = self.baseURL.flatMap { HostKey.of($0) }
+        baseHost = Target.place(of: self.baseURL)
         var values = RequestSettings.Values()
         values.serializer = PreparedSerializer(JSONResponseSerializer())
         values.holder.addsUserAgent = false
@@ -64,8 +61,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         values.credentials = CredentialStore()
         values.completionQueue = completionQueue
         values.connectionConfiguration = configuration
-        firstQueue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Operations")
-        state = Locked(ManagerState(settings: RequestSettings(values), operationQueue: firstQueue))
+        let queue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Operations")
+        state = Locked(ManagerState(settings: RequestSettings(values), operationQueue: queue))
     }
 
     // MARK: Settings of the operations
@@ -95,7 +92,6 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
             let old = state
             body(&state)
             state.awaiting = [:]
-            if state.operationQueue !== firstQueue { hasOtherQueue.store(true, ordering: .releasing) }
             return old
         }
         withExtendedLifetime(old) {}
@@ -121,7 +117,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// The queue's `maxConcurrentOperationCount` can be changed at any time. For a different limit per host, set a
     /// `RequestOperationQueue` with that limit. A queue that you create has no limits, like Foundation's.
     public final var operationQueue: OperationQueue {
-        get { hasOtherQueue.load(ordering: .acquiring) ? state.withLock { $0.operationQueue } : firstQueue }
+        get { state.withLock { $0.operationQueue } }
         set { change { $0.operationQueue = newValue } }
     }
 

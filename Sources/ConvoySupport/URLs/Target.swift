@@ -67,6 +67,9 @@ package struct Target: Sendable, Hashable {
         guard let zone else { return authority }
         return "\(host.dropLast())%25\(zone)]" + (usesDefaultPort ? "" : ":\(port)")
     }
+
+    /// Returns the ``place`` of a URL; nil if it is not an http or https URL with a valid host.
+    package static func place(of url: URL?) -> String? { url.flatMap { Target($0)?.place } }
 }
 
 extension Target: CustomStringConvertible {

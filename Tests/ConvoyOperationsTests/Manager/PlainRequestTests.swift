@@ -106,7 +106,7 @@ import Testing
                 if case .prepared(let prepared) = given {
                     preparedCount += 1
                     try expectSame(prepared, request, what)
-                    #expect(operation.hostKey === HostKey.of(try #require(request.url)), what)
+                    #expect(operation.schedulingHost == Target.place(of: request.url), what)
                 }
                 let own = operation.request
                 #expect(own == request && own.url?.absoluteString == request.url?.absoluteString, what)

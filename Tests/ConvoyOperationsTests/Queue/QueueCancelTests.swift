@@ -113,15 +113,15 @@ struct QueueCancelTests {
             queue.addOperation(late)
             added.open()
         }.start()
-        #expect(eventually { queue.state.withLock { $0.length.hasWaiters } })
+        #expect(eventually { queue.state.withLock { $0.capacity.hasWaiters } })
         waiting[0].cancel()
         #expect(added.wait())
-        let counted = queue.state.withLock { $0.length.length }
+        let counted = queue.state.withLock { $0.capacity.length }
         // If nothing holds back the late operation itself, it has been started and no longer counts.
         #expect(counted == ([.dependency, .pause].contains(obstacle) ? 1 : 2))
         queue.cancelAllOperations()
         running.finish()
-        #expect(queue.state.withLock { $0.length.length } == 0)
+        #expect(queue.state.withLock { $0.capacity.length } == 0)
         queue.isSuspended = false
         #expect(drains(queue))
     }

@@ -183,7 +183,7 @@ struct QueueGateTests {
 
     private func refuse(_ operation: PausableTestOperation, until seconds: Double, patience: Double = 100) {
         operation.closeGateAfterRefusal(
-            of: HostKey.named("a"), until: UInt64(seconds * 1e9), patience: UInt64(patience * 1e9))
+            of: "a", until: UInt64(seconds * 1e9), patience: UInt64(patience * 1e9))
     }
 
     @Test func `the gate of a refusing host admits operations one by one until the host responds`() {
@@ -213,7 +213,7 @@ struct QueueGateTests {
         operations[3].resume()
         operations[0].resume()
         #expect(operations.map(\.isExecuting) == [false, false, false, false, true, false])
-        operations[4].hostDidAnswer(HostKey.named("a"))
+        operations[4].hostDidAnswer("a")
         #expect(operations.map(\.isExecuting) == [true, false, false, true, true, true])
         #expect(queue.closedGates.isEmpty)
         // An operation still in progress does not delay others when the host refuses again.
@@ -242,7 +242,7 @@ struct QueueGateTests {
         #expect(operations[2].isExecuting && queue.closedGates.isEmpty)
         refuse(operations[2], until: 6, patience: 3)
         #expect(queue.closedGates.isEmpty)
-        operations[2].hostDidAnswer(HostKey.named("a"))
+        operations[2].hostDidAnswer("a")
         refuse(operations[2], until: 6, patience: 3)
         #expect(queue.closedGates.map(\.host) == ["a"])
         for operation in operations { operation.cancel() }

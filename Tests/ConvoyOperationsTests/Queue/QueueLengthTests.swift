@@ -93,12 +93,12 @@ struct QueueLengthTests {
         for operation in waiting { try await queue.enqueue(operation) }
         let (late, given) = (PausableTestOperation(), PausableTestOperation())
         let cancelled = Task { try await queue.enqueue(given) }
-        while queue.state.withLock({ !$0.length.hasWaiters }) { await Task.yield() }
+        while queue.state.withLock({ !$0.capacity.hasWaiters }) { await Task.yield() }
         cancelled.cancel()
         await #expect(throws: CancellationError.self) { try await cancelled.value }
         #expect(!given.isScheduled)
         let task = Task { try await queue.enqueue(late) }
-        while queue.state.withLock({ !$0.length.hasWaiters }) { await Task.yield() }
+        while queue.state.withLock({ !$0.capacity.hasWaiters }) { await Task.yield() }
         running.finish()
         try await task.value
         finish(waiting + [late])
@@ -117,7 +117,7 @@ struct QueueLengthTests {
         }
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.value }
-        #expect(!late.isCancelled && !late.isScheduled && queue.state.withLock { !$0.length.hasWaiters })
+        #expect(!late.isCancelled && !late.isScheduled && queue.state.withLock { !$0.capacity.hasWaiters })
         finish([running] + waiting)
         #expect(drains(queue))
     }
@@ -168,28 +168,25 @@ struct QueueLengthTests {
 
     /// Returns a capacity of one operation, which is taken, and the given number of waiters.
     private func crowded(_ count: Int) -> (QueueCapacity, [CapacityWaiter]) {
-        var bound = QueueCapacity()
-        bound.bound(to: 1, slots: [])
-        bound.reserve()
-        let waiters = (0..<count).map { _ in CapacityWaiter { _ in } }
-        for waiter in waiters { bound.wait(waiter) }
-        return (bound, waiters)
+        var capacity = QueueCapacity()
+        capacity.maximum = 1
+        capacity.admit()
+        let waiters = (0..<count).map { _ in CapacityWaiter() }
+        for waiter in waiters { capacity.wait(waiter) }
+        return (capacity, waiters)
     }
 
     @Test func `a waiter that leaves does not affect the others`() {
-        var (bound, waiters) = crowded(6)
-        #expect([0, 3, 5, 3].map { bound.giveUp(waiters[$0]) } == [true, true, true, false])
-        // A waiter that reuses the index of one that has left is still the last in line.
-        waiters.append(CapacityWaiter { _ in })
-        bound.wait(waiters[6])
-        let early = bound.admit()
+        var (capacity, waiters) = crowded(6)
+        for index in [0, 3, 5, 3] { capacity.giveUp(waiters[index]) }
+        waiters.append(CapacityWaiter())
+        capacity.wait(waiters[6])
+        let early = capacity.admitWaiters()
         #expect(early.isEmpty)
         var admitted: [Int?] = []
-        while bound.hasWaiters {
-            bound.useReservation()
-            for waiter in bound.admit() {
-                admitted.append(bound.giveUp(waiter) ? nil : waiters.firstIndex { $0 === waiter })
-            }
+        while capacity.hasWaiters {
+            capacity.retract()
+            for waiter in capacity.admitWaiters() { admitted.append(waiters.firstIndex { $0 === waiter }) }
         }
         #expect(admitted == [1, 2, 4, 6])
     }
@@ -198,10 +195,10 @@ struct QueueLengthTests {
     func `removing waiters takes linear time`(oldestFirst: Bool) {
         let times = [3_000, 12_000].map { count in
             leastThreadTime {
-                var (bound, waiters) = crowded(count)
+                var (capacity, waiters) = crowded(count)
                 if !oldestFirst { waiters.reverse() }
-                for waiter in waiters { _ = bound.giveUp(waiter) }
-                #expect(!bound.hasWaiters)
+                for waiter in waiters { capacity.giveUp(waiter) }
+                #expect(!capacity.hasWaiters)
             }
         }
         #expect(times[1] < times[0] * 9, "\(times)")

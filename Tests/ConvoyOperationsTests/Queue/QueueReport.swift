@@ -30,7 +30,7 @@ struct QueueReport: CustomStringConvertible {
                 + "being cancelled: \(state.cancellations)",
             "exempt operations: \(!state.exempts.isEmpty); startable: "
                 + "\(state.lanes.hasStartable); the next barrier waits for \(epoch.remaining)",
-        ] + hosts.map { "\($0.key?.name ?? "no host"): \($0.running) running, gate \($0.gate), probe \($0.probe)" }
+        ] + hosts.map { "\($0.name ?? "no host"): \($0.running) running, gate \($0.gate), probe \($0.probe)" }
     }
 
     private static func stages(of slots: some Collection<QueueSlot>) -> String {

@@ -153,10 +153,7 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
 
     override var isStartedDirectly: Bool { isDirect }
     override var reportsItsEnd: Bool { true }
-    override var hostAndGate: (host: HostKey?, waitsAtGate: Bool) {
-        let key = host.map(HostKey.named)
-        return (key, key != nil && waitsAtGate)
-    }
+    override var hostAndGate: (host: String?, waitsAtGate: Bool) { (host, host != nil && waitsAtGate) }
     override func willWaitAtGate(until deadline: UInt64) { toldOfGates.withLock { $0.append(deadline) } }
     /// The deadlines of gates that were reported to the operation.
     var gateDeadlines: [UInt64] { toldOfGates.withLock { $0 } }
@@ -250,7 +247,7 @@ class AskedTestOperation: PausableTestOperation, @unchecked Sendable {
     override var isReady: Bool { answer(.isReady, super.isReady) }
     override var endsWithoutWork: Bool { answer(.endsWithoutWork, super.endsWithoutWork) }
     override var isStartedDirectly: Bool { answer(.isDirect, super.isStartedDirectly) }
-    override var hostAndGate: (host: HostKey?, waitsAtGate: Bool) { answer(.host, super.hostAndGate) }
+    override var hostAndGate: (host: String?, waitsAtGate: Bool) { answer(.host, super.hostAndGate) }
     override var isFinished: Bool { answer(.isFinished, super.isFinished) }
     override var queuePriority: QueuePriority {
         get { answer(.priority, super.queuePriority) }
