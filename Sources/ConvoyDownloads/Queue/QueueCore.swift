@@ -207,7 +207,7 @@ final class QueueCore: Sendable {
         if let retryPolicy { operation.retryPolicy = retryPolicy }
         if retries > 0 { operation.countEarlierRetries(Int(clamping: retries)) }
         operation.setSupervisor(operation.link)
-        operation.claimForLater()
+        operation.claim()
         return operation
     }
 

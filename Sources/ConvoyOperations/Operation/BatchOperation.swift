@@ -91,8 +91,8 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     // MARK: Awaiting
 
     /// Waits until the batch has finished, that is, until all members have finished and the handlers of the members and
-    /// the batch have run. Like `URLConnectionOperation.finished()`, this method starts the batch and the members if
-    /// they are not enqueued. Cancelling the task cancels the members.
+    /// the batch have run. Members that were neither enqueued nor started are added to a queue of the batch, which runs
+    /// at most 256 operations concurrently and at most 64 per host. Cancelling the task cancels the members.
     ///
     /// A failed member does not make the batch fail, so check the `error` of each member.
     ///
@@ -102,7 +102,9 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 whenFinished { continuation.resume() }
-                AwaitedOperations.start(self)
+                let queue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Batch")
+                let operations: [ScheduledOperation] = members + [self]
+                for operation in operations where operation.claimUnlessTaken() { queue.addOperation(operation) }
             }
         } onCancel: {
             for member in members { member.cancel() }

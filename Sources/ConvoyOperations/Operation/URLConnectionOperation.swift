@@ -330,21 +330,20 @@ extension URLConnectionOperation {
     /// try await operation.finished()
     /// ```
     ///
-    /// An operation that was neither enqueued nor started is added to an internal queue, which runs at most 256
-    /// operations concurrently and at most 64 per host. The same applies to the `ScheduledOperation`s that it depends
-    /// on, directly or indirectly. Operations of other classes are not started, because they may be in a queue. A
-    /// paused operation waits until it is resumed; a cancelled operation finishes immediately.
+    /// An operation that was neither enqueued nor started is started as soon as its dependencies have finished, and no
+    /// limit of a queue applies to it. Its dependencies are not started: enqueue, start or await them as well. A paused
+    /// operation waits until it is resumed; a cancelled operation finishes immediately.
     ///
-    /// Adding the operation to a manager or a `RequestOperationQueue` afterwards has no effect. Do not add it to an
-    /// `OperationQueue`: an operation can be in only one queue. An operation whose `isReady` was evaluated is assumed
-    /// to be in a Foundation queue, and its owner must enqueue or start it.
+    /// Adding the operation to a manager afterwards has no effect. Do not add it to an `OperationQueue`: Foundation
+    /// would start it again. An operation whose `isReady` was evaluated is assumed to be in a Foundation queue, and its
+    /// owner must enqueue or start it.
     ///
     /// - Throws: The operation's `error`.
     public final func finished() async throws {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 whenDelivered { continuation.resume() }
-                AwaitedOperations.start(self)
+                startAwaited()
             }
         } onCancel: {
             cancel()

@@ -14,6 +14,8 @@ struct OperationTraits: OptionSet, Sendable {
     static let wakesForeign = OperationTraits(rawValue: 1 << 2)
     /// The queue must be notified when the host answers, because the host has refused connections.
     static let reportsAnswer = OperationTraits(rawValue: 1 << 3)
+    /// The operation is awaited outside a queue, and starts itself when it is ready.
+    static let startsWhenReady = OperationTraits(rawValue: 1 << 8)
 
     // MARK: Facts that a class declares
 

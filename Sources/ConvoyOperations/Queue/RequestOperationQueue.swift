@@ -329,7 +329,7 @@ extension RequestOperationQueue {
     }
 }
 
-/// The queues created by the library, for managers and for awaited operations.
+/// The queues created by the library, for managers and for awaited batches.
 extension RequestOperationQueue {
     static let defaultCount = 256
     static let defaultCountPerHost = 64
@@ -341,6 +341,19 @@ extension RequestOperationQueue {
         queue.maxConcurrentOperationCount = defaultCount
         queue.maxConcurrentOperationCountPerHost = defaultCountPerHost
         return queue
+    }
+}
+
+extension OperationQueue {
+    /// Adds an operation, unless it has finished, is in another queue or is awaited outside a queue. Foundation's queue
+    /// would trap in these cases.
+    final func addUnlessTaken(_ operation: Operation) {
+        guard !operation.isFinished else { return }
+        if let scheduled = operation as? ScheduledOperation {
+            // A `RequestOperationQueue` ignores operations of other queues.
+            guard self is RequestOperationQueue ? !scheduled.has(.startsWhenReady) : scheduled.claim() else { return }
+        }
+        addOperation(operation)
     }
 }
 

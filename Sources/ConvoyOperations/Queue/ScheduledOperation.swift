@@ -58,20 +58,25 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     private var madeConnections: OperationConnections {
         if let connections = connections.object { return connections }
         let made = OperationConnections()
-        let (wasScheduled, wasAsked) = (isScheduled, inquiries.wereMade)
-        if wasScheduled { made.beHeld(self) } else if wasAsked { made.beObserved(self) }
+        let wasScheduled = isScheduled
+        let wasObserved = isObserved
+        if wasScheduled { made.beHeld(self) } else if wasObserved { made.beObserved(self) }
         guard connections.set(made) else { return connections.object ?? made }
         // A scheduler that was set in the meantime found no connections, and a dependency may have finished before the
         // connections held the operation. So the readiness must be checked again.
         if isScheduled, !wasScheduled {
             made.beHeld(self)
             readinessDidChange()
-        } else if inquiries.wereMade, !wasAsked {
+        } else if isObserved, !wasObserved {
             made.beObserved(self)
             readinessDidChange()
         }
         return made
     }
+
+    /// Whether the operation must be notified that its dependencies have finished, although it is not in a queue of
+    /// Convoy's.
+    private var isObserved: Bool { inquiries.wereMade || has(.startsWhenReady) }
 
     // MARK: Dependencies
 
@@ -339,17 +344,25 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// corrupt that queue's memory.
     package final var mayBeEnqueued: Bool { isScheduled || inquiries.wereMade }
 
-    /// Claims the operation for the queue of awaited operations. Returns false if it may be in a queue or was started
-    /// manually, in which case it finishes without this queue.
-    final func claimForAwaiting() -> Bool {
-        !mayBeEnqueued && !lifecycle.value.wasStarted && !isExecuting && set(.claimed)
+    /// Claims the operation for a caller that adds it to a queue or starts it, now or later. Until then, awaiting it does
+    /// not start it. Returns false if it is in a queue of Convoy's or was claimed before.
+    @discardableResult
+    package final func claim() -> Bool { !isScheduled && set(.claimed) }
+
+    /// Claims the operation, unless it may be in a queue or was started manually.
+    final func claimUnlessTaken() -> Bool {
+        !mayBeEnqueued && !lifecycle.value.wasStarted && !isExecuting && claim()
     }
 
-    /// Claims the operation for a Foundation queue. Returns false if another queue has claimed it.
-    final func claimForFoundation() -> Bool { !isScheduled && set(.claimed) }
-
-    /// Claims the operation for a caller that will add it to a queue later. Until then, awaiting it does not start it.
-    package final func claimForLater() { _ = set(.claimed) }
+    /// Starts the operation now, or as soon as its dependencies have finished, unless something else starts it. The
+    /// dependencies are not started.
+    package final func startAwaited() {
+        guard claimUnlessTaken() else { return }
+        declare(.startsWhenReady)
+        connections.object?.beObserved(self)
+        watchDependencies(.unstartedDependency)
+        start()
+    }
 
     /// Whether nothing has started or claimed the operation.
     final var isUnclaimed: Bool { lifecycle.value.state == .ready && !mayBeEnqueued && !has(.claimed) }
@@ -442,6 +455,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
             scheduler.readinessDidChange(of: self)
         } else {
             inquiries.post(self)
+            // The start takes place elsewhere, so that the starts of a long chain do not nest.
+            if has(.startsWhenReady), isReady { DispatchQueue.global().submit { self.start() } }
         }
     }
 

@@ -133,7 +133,7 @@ extension HTTPRequestOperationManager {
 
     /// Adds an operation to the queue, unless it may be in another queue or has finished.
     package final func enqueueUnlessTaken(_ operation: HTTPRequestOperation) {
-        guard !operation.isFinished, operation.claimForAwaiting() else { return }
+        guard !operation.isFinished, operation.claimUnlessTaken() else { return }
         operation.enterCompletionGroup()
         currentQueue.addOperation(operation)
     }

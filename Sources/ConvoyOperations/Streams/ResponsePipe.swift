@@ -230,6 +230,6 @@ final class ResponseReading: Sendable {
     }
 
     private func start() {
-        if !hasStarted.exchange(true, ordering: .relaxed) { AwaitedOperations.start(operation) }
+        if !hasStarted.exchange(true, ordering: .relaxed) { operation.startAwaited() }
     }
 }

@@ -154,7 +154,7 @@ final class EventReading: Sendable {
     /// Waits for events and returns all of them; nil at the end, and when the task is cancelled.
     nonisolated(nonsending) func next() async throws -> [ServerSentEvent]? {
         try await withTaskCancellationHandler {
-            AwaitedOperations.start(source)
+            source.startAwaited()
             return try await take()
         } onCancel: {
             leave()

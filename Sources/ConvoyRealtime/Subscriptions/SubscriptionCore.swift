@@ -256,7 +256,7 @@ final class SubscriptionReading: Sendable {
     /// that was not enqueued.
     nonisolated(nonsending) func next() async throws -> [SubscriptionChange]? {
         try await withTaskCancellationHandler {
-            AwaitedOperations.start(source)
+            source.startAwaited()
             while true {
                 let (changes, end, isLeft) = core.inner.withLock { inner in
                     (inner.readers[key]?.take() ?? [], inner.end, inner.readers[key] == nil)

@@ -56,62 +56,57 @@ import Testing
         #expect(operation.isFinished && network.connectionCount == 1)
     }
 
-    @Test func `awaiting an operation starts its dependencies`() async throws {
+    @Test func `an awaited operation starts when its dependencies have finished, and does not start them`() async throws {
         let (first, second, last) = (operation(), operation(), operation())
         second.addDependency(first)
         last.addDependency(second)
-        try await last.finished()
+        let task = Task { try await last.finished() }
+        #expect(eventually { last.has(.claimed) })
+        RequestOperationQueue().addOperation(second)
+        for _ in 0..<3 { await Task.yield() }
+        #expect(first.isUnclaimed && network.connectionCount == 0)
+        first.start()
+        try await task.value
         #expect(first.isFinished && second.isFinished && network.connectionCount == 3)
     }
 
-    @Test func `awaiting an enqueued operation starts its dependencies too`() async throws {
-        let (first, last) = (operation(), operation())
+    @Test func `a dependency can be added to an operation that is already awaited`() async throws {
+        let (first, second, last) = (operation(), operation(), operation())
         last.addDependency(first)
-        let queue = RequestOperationQueue()
-        queue.addOperation(last)
-        try await last.finished()
-        #expect(first.isFinished && queue.queuedOperationCount == 0)
+        let task = Task { try await last.finished() }
+        #expect(eventually { last.has(.claimed) })
+        last.addDependency(second)
+        first.start()
+        try await first.finished()
+        #expect(last.state == .ready && network.connectionCount == 1)
+        second.start()
+        try await task.value
+        #expect(second.isFinished && last.error == nil)
     }
 
-    @Test func `a long dependency chain is started without exhausting the stack`() async throws {
+    @Test func `a long chain of awaited operations does not exhaust the stack`() async throws {
         let chain = (0..<20_000).map { _ in operation() }
         for (operation, next) in zip(chain, chain.dropFirst()) { next.addDependency(operation) }
+        for operation in chain.reversed() { operation.startAwaited() }
         try await chain.last?.finished()
         #expect(chain.allSatisfy { $0.isFinished })
     }
 
-    @Test func `a dependency with a trillion paths to it is visited once`() {
-        let first = operation()
-        first.pause()
-        var layer = [first]
-        for _ in 0..<41 {
-            let next = [operation(), operation()]
-            for member in next { for dependency in layer { member.addDependency(dependency) } }
-            layer = next
-        }
-        let last = layer[0]
-        #expect(returns { AwaitedOperations.start(last) })
-        first.resume()
-        #expect(eventually { last.isFinished })
-    }
-
-    @Test func `cancelling one of two operations that wait for each other ends both`() async {
+    @Test func `cancelling an awaited operation that waits for a dependency ends it`() async {
         let (one, other) = (operation(), operation())
         one.addDependency(other)
-        other.addDependency(one)
         let task = Task { try await one.finished() }
-        #expect(eventually { one.isScheduled && other.isScheduled })
+        #expect(eventually { one.has(.claimed) })
         task.cancel()
         await #expect(throws: URLError.self) { try await task.value }
-        #expect(eventually { other.isFinished })
+        #expect(one.isFinished && other.isUnclaimed)
     }
 
     @Test func `a paused operation waits for its resume`() async throws {
         let operation = operation()
         operation.pause()
         let task = Task { try await operation.finished() }
-        // The operation is added to its queue, but not started.
-        #expect(eventually { operation.isScheduled })
+        #expect(eventually { operation.has(.claimed) })
         #expect(operation.isPaused && network.connectionCount == 0)
         operation.resume()
         try await task.value
@@ -142,7 +137,7 @@ import Testing
         let paused = operation()
         paused.pause()
         let task = Task { try await paused.finished() }
-        #expect(eventually { paused.isScheduled })
+        #expect(eventually { paused.has(.startsWhenReady) })
         manager.enqueue(paused)
         manager.enqueue([paused])
         #expect(manager.operationQueue.operationCount == 0)

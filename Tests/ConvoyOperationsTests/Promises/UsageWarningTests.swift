@@ -48,7 +48,7 @@ import Testing
         RequestOperationQueue().addOperation(operations[0])
         operations[1].start()
         operations[2].pause()
-        operations[3].claimForLater()
+        operations[3].claim()
         #expect(!operations.contains { $0.isUnclaimed })
     }
 
