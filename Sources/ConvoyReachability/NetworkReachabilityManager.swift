@@ -254,15 +254,15 @@ extension NetworkReachabilityManager {
 /// An observation of a ``NetworkReachabilityManager``, which ends when this object is released. The counterpart of
 /// `NSKeyValueObservation`.
 public final class ReachabilityObservation: Sendable {
-    private let end: Locked<(@Sendable () -> Void)?>
+    private let end: Once<Void>
 
-    init(_ end: @escaping @Sendable () -> Void) { self.end = Locked(end) }
+    init(_ end: @escaping @Sendable () -> Void) { self.end = Once { end() } }
 
     deinit { invalidate() }
 
     /// Ends the observation. No call of the handler starts after this has returned; a call that is already running
     /// continues.
-    public func invalidate() { end.withLock { $0.take() }?() }
+    public func invalidate() { end.set(()) }
 }
 
 /// A change to an observed value, like `NSKeyValueObservedChange`.

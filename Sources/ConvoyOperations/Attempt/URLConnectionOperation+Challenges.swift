@@ -164,8 +164,8 @@ extension URLConnectionOperation {
         guard let question = questions.first else { return repeatLater(attempt, with: preset) }
         // User code may keep the answer forever, so the answer must not retain the operation or its handler; a waiting
         // operation retains itself. The answer retains the attempt, so that a late answer does not affect a newer
-        // attempt.
-        let answer = AuthenticationAnswer { [weak self] disposition in
+        // attempt. If the answer is released unused, the default handling applies.
+        let answer = Once<AuthenticationDisposition>(orElse: .performDefaultHandling) { [weak self] disposition in
             self?.take(disposition, questions, question, head, or: preset, attempt)
         }
         let challenge = AuthenticationChallenge(
@@ -175,11 +175,11 @@ extension URLConnectionOperation {
             // If the operation was cancelled in the meantime, its handlers have been released.
             guard !isFinished else { return }
             if let handler = authenticationChallengeHandler {
-                handler(self, challenge) { answer.give($0) }
+                handler(self, challenge) { answer.set($0) }
             } else if let delegate = delegate(interestedIn: .challenges) {
-                delegate.operation(self, didReceive: challenge) { answer.give($0) }
+                delegate.operation(self, didReceive: challenge) { answer.set($0) }
             } else {
-                answer.give(.performDefaultHandling)
+                answer.set(.performDefaultHandling)
             }
         }
     }
@@ -217,20 +217,5 @@ extension URLConnectionOperation {
     private func repeatLater(_ attempt: Attempt, with preset: Attempt.PresetOutcome?) {
         if let preset { core.withLock { _ in attempt.settlement = preset } }
         handle(.retryDue(attempt.number))
-    }
-}
-
-/// A handler's answer to a challenge, which takes effect once. If the object is released without an answer, the default
-/// handling applies.
-final class AuthenticationAnswer: Sendable {
-    private let then: Locked<(@Sendable (AuthenticationDisposition) -> Void)?>
-
-    init(_ then: @escaping @Sendable (AuthenticationDisposition) -> Void) { self.then = Locked(then) }
-
-    deinit { give(.performDefaultHandling) }
-
-    func give(_ disposition: AuthenticationDisposition) {
-        let then = self.then.withLock { $0.take() }
-        then?(disposition)
     }
 }

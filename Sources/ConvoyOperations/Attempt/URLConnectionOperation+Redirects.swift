@@ -65,19 +65,19 @@ extension URLConnectionOperation {
         guard let request, let scheduler = scheduler.object, let host = Target.place(of: request.url) else {
             return then(request)
         }
-        let redirect = UnansweredRedirect(to: host, then: { then(request) })
+        let redirect = UnansweredRedirect(host: host, answer: Once { then(request) })
         core.withLock { _ in attempt.unansweredRedirect = redirect }
         wait(for: redirect, scheduler, attempt)
     }
 
     private func wait(for redirect: UnansweredRedirect, _ scheduler: Scheduler, _ attempt: Attempt) {
-        scheduler.redirect(self, to: redirect.host, if: { [self] in isRunning(attempt) }) { redirect.answer() }
+        scheduler.redirect(self, to: redirect.host, if: { [self] in isRunning(attempt) }) { redirect.answer.set(()) }
     }
 
     /// Waits again for the slot of a redirect, after a pause released the slot while the transfer was held.
     func waitAgainAfterRedirect(of attempt: Attempt) {
         guard let scheduler = scheduler.object, let redirect = core.withLock({ _ in attempt.unansweredRedirect }),
-            !redirect.isAnswered
+            !redirect.answer.isSet
         else { return }
         wait(for: redirect, scheduler, attempt)
     }
@@ -93,17 +93,8 @@ extension URLConnectionOperation {
 }
 
 /// A redirect that waits for a slot of its target host.
-final class UnansweredRedirect: Sendable {
+struct UnansweredRedirect {
     let host: String
-    private let follow: Locked<(@Sendable () -> Void)?>
-
-    init(to host: String, then follow: @escaping @Sendable () -> Void) {
-        self.host = host
-        self.follow = Locked(follow)
-    }
-
-    var isAnswered: Bool { follow.withLock { $0 == nil } }
-
-    /// Lets the transfer follow the redirect. Only the first call has an effect.
-    func answer() { follow.withLock { $0.take() }?() }
+    /// Set when the transfer may follow the redirect.
+    let answer: Once<Void>
 }

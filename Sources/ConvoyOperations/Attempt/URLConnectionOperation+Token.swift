@@ -3,7 +3,6 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// A token that a server has rejected with a 401.
 struct RejectedToken {
@@ -17,15 +16,15 @@ extension URLConnectionOperation {
     /// for the refresh or because the operation fails.
     func obtainToken(for attempt: Attempt) -> Bool {
         guard let authenticator = core.withLock({ $0.authenticator }) else { return true }
-        let latch = TwoPartyLatch()
-        switch authenticator.next(waiter(attempt, latch)) {
+        let refresh = Once<Void>()
+        switch authenticator.next(waiter(attempt, refresh)) {
         case .use(let grant):
             declare(.authentication)
             core.withLock { $0.authenticationWork.token = grant }
             return true
         case .wait:
             // If `claimEnd` returns false, an earlier stop has ended the attempt.
-            if claimEnd(of: attempt) { wait(for: .token, after: attempt) { meet(latch, attempt) } }
+            if claimEnd(of: attempt) { wait(for: refresh, after: attempt) }
             return false
         case .fail(let error):
             decide(.settled(error), after: attempt)
@@ -50,39 +49,32 @@ extension URLConnectionOperation {
 
     /// Obtains a newer token, then begins the next attempt.
     func replace(_ rejected: RejectedToken, after attempt: Attempt) {
-        let latch = TwoPartyLatch()
-        let step = rejected.authenticator.refused(rejected.grant, waiter(attempt, latch))
-        switch step {
+        let refresh = Once<Void>()
+        switch rejected.authenticator.refused(rejected.grant, waiter(attempt, refresh)) {
         case .use:
             core.withLock { $0.authentication?.noteTokenRetry(afterRefresh: false) }
             repeatNow(after: attempt)
         case .wait:
             core.withLock { $0.authentication?.noteTokenRetry(afterRefresh: true) }
-            wait(for: .token, after: attempt) { meet(latch, attempt) }
+            wait(for: refresh, after: attempt)
         case .fail(let error): store(.settled(error), of: attempt)
         }
     }
 
     /// Returns the closure that the authenticator calls when the refresh has ended.
-    private func waiter(_ attempt: Attempt, _ latch: TwoPartyLatch) -> Authenticator.Waiter {
+    private func waiter(_ attempt: Attempt, _ refresh: Once<Void>) -> Authenticator.Waiter {
         { [weak self, weak attempt] result in
-            guard let self, let attempt else { return }
-            if case .failure(let error) = result { core.withLock { _ in attempt.settlement = .failure(error) } }
-            meet(latch, attempt)
+            if let self, let attempt, case .failure(let error) = result {
+                core.withLock { _ in attempt.settlement = .failure(error) }
+            }
+            refresh.set(())
         }
     }
 
-    /// Records one of two events: the refresh has ended, or the operation has begun to wait. After both, the next
-    /// attempt begins.
-    private func meet(_ latch: TwoPartyLatch, _ attempt: Attempt) {
-        if latch.arrive() { handle(.retryDue(attempt.number)) }
+    /// Begins the next attempt when the refresh has ended and the operation has begun to wait.
+    private func wait(for refresh: Once<Void>, after attempt: Attempt) {
+        wait(for: .token, after: attempt) {
+            refresh.whenSet { [weak self, number = attempt.number] in self?.handle(.retryDue(number)) }
+        }
     }
-}
-
-/// A latch that opens after two events, which may occur in any order.
-private final class TwoPartyLatch: Sendable {
-    private let hasOneCome = Atomic<Bool>(false)
-
-    /// Records one of the two events. Returns true if the other one has already been recorded.
-    func arrive() -> Bool { hasOneCome.exchange(true, ordering: .acquiringAndReleasing) }
 }

@@ -7,14 +7,14 @@ import Synchronization
 /// The observation ends when this object is released, when `invalidate()` is called, or when the finish of the
 /// operation has been reported.
 public final class OperationObservation: Sendable {
-    private let end: Locked<(@Sendable () -> Void)?>
+    private let end: Once<Void>
 
-    package init(_ end: @escaping @Sendable () -> Void) { self.end = Locked(end) }
+    package init(_ end: @escaping @Sendable () -> Void) { self.end = Once { end() } }
 
     deinit { invalidate() }
 
     /// Ends the observation. After this returns, no new call of the handler begins, but a running one may continue.
-    public func invalidate() { end.withLock { $0.take() }?() }
+    public func invalidate() { end.set(()) }
 }
 
 /// A change to an observed value, like `NSKeyValueObservedChange`.

@@ -11,12 +11,20 @@ package final class Once<Value: Sendable>: Sendable {
     }
 
     private let state = Locked(State.empty)
+    private let fallback: Value?
 
     /// Creates an object without a value and a handler.
-    package init() {}
+    package init() { fallback = nil }
 
     /// Creates an object whose handler is called when the value is set.
-    package init(_ handler: @escaping @Sendable (Value) -> Void) { state.withLock { $0 = .awaited(handler) } }
+    ///
+    /// - Parameter fallback: The value that is set if the object is released without a value; nil for none.
+    package init(orElse fallback: Value? = nil, _ handler: @escaping @Sendable (Value) -> Void) {
+        self.fallback = fallback
+        state.withLock { $0 = .awaited(handler) }
+    }
+
+    deinit { if let fallback { set(fallback) } }
 
     /// Whether the value has been set.
     package var isSet: Bool {
