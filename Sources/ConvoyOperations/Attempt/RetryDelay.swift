@@ -6,14 +6,16 @@ final class RetryDelay: @unchecked Sendable {
     let due: UInt64
     /// The network whose return ends the wait early, if any.
     let network: NetworkCondition?
+    let reason: WaitReason
     /// The waiting operation, which this reference keeps alive.
     var operation: URLConnectionOperation?
     /// The timers that end the wait. The first one that fires ends it.
     var timers: [any ClockTimer] = []
     var networkWait: NetworkReturn.Wait?
 
-    init(until due: UInt64, or network: NetworkCondition? = nil) {
+    init(until due: UInt64, or network: NetworkCondition? = nil, for reason: WaitReason = .retry) {
         self.due = due
+        self.reason = reason
         self.network = network
     }
 

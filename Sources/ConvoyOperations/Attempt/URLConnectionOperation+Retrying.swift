@@ -153,7 +153,7 @@ extension URLConnectionOperation {
     /// - Parameter ask: A closure that requests the answer, called after the slot was released.
     func wait(for reason: WaitReason, after attempt: Attempt, _ ask: () -> Void) {
         eventLog?.note(.delay(for: reason))
-        delay(RetryDelay(until: .max), after: attempt)
+        delay(RetryDelay(until: .max, for: reason), after: attempt)
         // If the operation was paused while the attempt was ending, the next attempt requests the answer.
         if isBackingOff(after: attempt) { ask() }
     }

@@ -101,6 +101,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         eventLog?.note(.event(.enqueued))
         noteWaiting()
     }
+    override var delayReason: WaitReason { core.withLock { $0.attempt?.wait?.reason } ?? .retry }
     override func willWait(for reason: WaitReason) { eventLog?.note(.wait(reason)) }
     /// Returns the host of the next request, and whether the operation waits at its gate. The host includes the port
     /// unless it is the default port, so two services on one machine count as two hosts.
@@ -285,12 +286,12 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// ```
     open func copySettings(to copy: URLConnectionOperation) {}
 
-    /// A description with the class, address, state, method, status, and URL without secrets (see
-    /// `ConnectionConfiguration.sensitiveQueryItems`).
+    /// A description with the class, address, state, ``ScheduledOperation/waitReason``, method, status, and URL without
+    /// secrets (see `ConnectionConfiguration.sensitiveQueryItems`).
     open override var description: String {
         let url = request.url.map { Redaction.url($0.absoluteString, connectionConfiguration.secrets) }
         return "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), state: \(state), "
-            + "cancelled: \(isCancelled), request: \(request.httpMethod ?? "GET") \(url ?? "none"), "
+            + "cancelled: \(isCancelled), \(waitReason.map { "waiting: \($0), " } ?? "")request: \(request.httpMethod ?? "GET") \(url ?? "none"), "
             + "status: \(statusCode.map(String.init) ?? "none")>"
     }
 

@@ -77,9 +77,7 @@ enum DependencyCycle {
 
 extension ScheduledOperation {
     /// Whether the operation waits in a queue for its dependencies.
-    private var isHeldByDependencies: Bool {
-        isScheduled && !endsWithoutWork && !lifecycle.value.hasBegun && !areDependenciesFinished
-    }
+    private var isHeldByDependencies: Bool { isScheduled && waitsForDependencies }
 
     fileprivate var dependenciesInQueues: [ScheduledOperation] {
         unfinishedDependencies.compactMap { $0 as? ScheduledOperation }.filter(\.isHeldByDependencies)

@@ -55,6 +55,8 @@ final class ExternalOperation: ScheduledOperation, @unchecked Sendable {
         set { operation.qualityOfService = newValue }
     }
     override var reportsItsEnd: Bool { true }
+    override var isExecuting: Bool { operation.isExecuting }
+    override var waitsForDependencies: Bool { operation.dependencies.contains { !$0.isFinished } }
 
     /// Waits for the end of the operation, and for its readiness first if it is not ready. Called when the member has
     /// been added to its queue.

@@ -305,16 +305,20 @@ struct QueueState: ~Copyable {
     /// Reports to an operation why it begins to wait, if it has requested such reports.
     private func reportWait(of index: Int32) {
         guard let operation = slots[Int(index)].operation, operation.hearsOfWaits,
-            let reason = waitReason(of: index)
+            let reason = waitReason(of: operation)
         else { return }
         operation.willWait(for: reason)
     }
 
-    /// Returns the reason why the queue does not start a ready operation; nil if the operation is not ready, or is not
-    /// held back.
-    func waitReason(of index: Int32) -> WaitReason? {
-        switch slots[Int(index)].stage {
-        case .free, .waiting, .exempt, .granted, .running: nil
+    /// Returns the reason why an operation waits in the queue; nil if it does not. The reason of an operation that is not
+    /// ready is `condition`.
+    func waitReason(of operation: ScheduledOperation) -> WaitReason? {
+        let index = operation.queueIndex
+        guard index >= 0 else { return nil }
+        return switch slots[Int(index)].stage {
+        case .running where slots[Int(index)].flags.contains(.redirected): lanes.waitReason(of: index)
+        case .free, .exempt, .granted, .running: nil
+        case .waiting: slots[Int(index)].flags.contains(.barrier) ? .barrier : .condition
         case .held: .barrier
         case .slotless: isHeldBack ? .suspendedQueue : nil
         case .ready: isHeldBack ? .suspendedQueue : lanes.waitReason(of: index)

@@ -218,6 +218,12 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     /// nothing else updates that tree concurrently.
     override open var progress: Progress { scheduler.progress }
 
+    /// A summary for debugging: the number of operations that run and wait, what the waiting ones wait for (see
+    /// ``WaitReason``), the hosts of the operations, and the closed gates. It does not change the operations.
+    ///
+    /// Reading this property takes time proportional to the number of operations.
+    override open var description: String { summary }
+
     // MARK: Internal members
 
     var state: ContendedLock<QueueState> { scheduler.state }

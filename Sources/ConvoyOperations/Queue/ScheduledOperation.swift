@@ -336,6 +336,17 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// so it must return quickly and run no user code.
     func willWait(for reason: WaitReason) {}
 
+    /// The reason why the operation waits between two attempts.
+    var delayReason: WaitReason { .retry }
+
+    /// Whether a dependency that has not finished holds the operation back.
+    var waitsForDependencies: Bool { !areDependenciesFinished && !endsWithoutWork && !lifecycle.value.hasBegun }
+
+    /// Whether the operation has a dependency that nothing has started.
+    final var waitsForUnstarted: Bool {
+        unfinishedDependencies.contains { ($0 as? ScheduledOperation)?.isUnclaimed ?? false }
+    }
+
     /// Whether the operation has requested reports of what it waits for.
     final var hearsOfWaits: Bool { has(.hearsOfWaits) }
 

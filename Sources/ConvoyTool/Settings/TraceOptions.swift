@@ -78,7 +78,7 @@ enum WaitText {
     /// Returns the description, or nil if the wait is not worth mentioning.
     static func text(_ reason: WaitReason) -> String? {
         switch reason {
-        case .start, .slot: nil
+        case .start, .slot, .condition: nil
         case .dependencies: "for its dependencies"
         case .barrier: "for a barrier of its queue"
         case .suspendedQueue: "for its queue to resume"
