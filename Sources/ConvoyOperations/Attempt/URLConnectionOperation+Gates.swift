@@ -13,12 +13,8 @@ extension URLConnectionOperation {
     /// Closes the gate of a host.
     func closeGate(_ gate: NextStep.GateClosure) {
         let deadline = Nanoseconds.deadline(gate.duration, after: retryClock.now)
-        if let patience = gate.patience {
-            let patience = Nanoseconds.clamping(seconds: patience)
-            closeGateAfterRefusal(of: gate.host, until: deadline, patience: patience)
-        } else {
-            closeGate(of: gate.host, until: deadline)
-        }
+        let patience = gate.patience.map { Nanoseconds.clamping(seconds: $0) }
+        closeGate(of: gate.host, until: deadline, patience: patience)
     }
 
     /// Reports to monitors that the gate of the host is closed. The `retryHandler` is not called, because no attempt

@@ -3,12 +3,6 @@ import ConvoyTransport
 import Foundation
 import Synchronization
 
-/// An operation queue backed by a Foundation queue, which starts the operations that only Foundation can start.
-protocol FoundationBackedQueue: OperationQueue {
-    /// Adds an operation to the backing Foundation queue, which starts it immediately.
-    func startInFoundation(_ operation: Operation)
-}
-
 /// The member of a ``RequestOperationQueue`` that stands for an operation which is not one of Convoy's.
 ///
 /// It is scheduled like every other operation. Its start and its end are those of the operation that it stands for.
@@ -23,14 +17,14 @@ final class ExternalOperation: ScheduledOperation, @unchecked Sendable {
     }
 
     let operation: Operation
-    private let queue: any FoundationBackedQueue
+    private let queue: RequestOperationQueue
     private let hooks = Locked(Hooks())
     /// Whether the operation was ready when added, and therefore needed no readiness queue.
     private let wasReady: Bool
     /// Whether the operation was found ready. Foundation then starts it as soon as it has a slot.
     private let isKnownReady: Atomic<Bool>
 
-    init(_ operation: Operation, in queue: any FoundationBackedQueue) {
+    init(_ operation: Operation, in queue: RequestOperationQueue) {
         self.operation = operation
         self.queue = queue
         wasReady = operation.isReady
@@ -157,7 +151,7 @@ final class ExternalReadinessQueue: OperationQueue, @unchecked Sendable {
         self.owner = owner
         gate = DispatchQueue(
             label: "Convoy.ExternalReadinessQueue", attributes: .initiallyInactive,
-            target: owner.underlyingQueue ?? DispatchQueue.global(qos: owner.qualityOfService.dispatchClass))
+            target: owner.underlyingQueue ?? .global())
         probe = ReadinessProbe(member)
         super.init()
         underlyingQueue = gate
@@ -234,20 +228,6 @@ final class ExternalReadinessQueue: OperationQueue, @unchecked Sendable {
             }
             if !member.isReady, member.operation.isReady { member.becomeReady() }
             return false
-        }
-    }
-}
-
-extension QualityOfService {
-    /// The Dispatch class to which Foundation maps this quality of service.
-    var dispatchClass: DispatchQoS.QoSClass {
-        switch self {
-        case .userInteractive: .userInteractive
-        case .userInitiated: .userInitiated
-        case .utility: .utility
-        case .background: .background
-        case .default: .default
-        @unknown default: .default
         }
     }
 }

@@ -24,26 +24,25 @@ extension ReadyQueue {
     }
 
     /// Closes a host's gate until the given time. A gate that is already closed for at least that long is unchanged.
-    mutating func closeGate(of name: String, until deadline: UInt64) {
-        let host = hosts.index(of: name, now: clock.now)
-        // The host itself has specified how long to wait, so no probe is needed.
-        hosts[host].needsProbe = false
-        hosts[host].refusedSince = 0
-        closeGate(of: host, until: deadline)
-    }
-
-    /// Closes the gate of a host that has refused a connection. If the host has refused for longer than `patience`
-    /// (nanoseconds), its gate is opened instead, and each operation fails individually.
-    mutating func closeGateAfterRefusal(of name: String, until deadline: UInt64, patience: UInt64, now: UInt64) {
+    ///
+    /// - Parameter patience: For a host that has refused a connection, the time in nanoseconds after which its gate is
+    ///   opened instead, and each operation fails individually. From the deadline on, the gate lets operations through
+    ///   one at a time, until the host has answered. nil for a host that has specified how long to wait.
+    mutating func closeGate(of name: String, until deadline: UInt64, patience: UInt64?) {
+        let now = clock.now
+        guard patience != nil || deadline > now else { return }
         let host = hosts.index(of: name, now: now)
-        if hosts[host].refusedSince == 0 {
-            hosts[host].refusedSince = max(now, 1)
-        } else if now > hosts[host].refusedSince, now - hosts[host].refusedSince > patience {
-            if hosts[host].needsProbe { openGate(host) }
-            return
+        if let patience {
+            if hosts[host].refusedSince == 0 { hosts[host].refusedSince = max(now, 1) }
+            if now > hosts[host].refusedSince, now - hosts[host].refusedSince > patience {
+                if hosts[host].needsProbe { openGate(host) }
+                return
+            }
+        } else {
+            hosts[host].refusedSince = 0
         }
-        hosts[host].needsProbe = true
-        closeGate(of: host, until: deadline)
+        hosts[host].needsProbe = patience != nil
+        closeGate(of: host, until: max(deadline, now &+ 1))
     }
 
     private mutating func closeGate(of host: Int32, until deadline: UInt64) {

@@ -50,70 +50,56 @@ struct QueueSlot {
 /// The epochs of a queue: the intervals between its barriers.
 ///
 /// An operation belongs to the epoch in which it was added, and may start when that epoch is the current one. A barrier
-/// may start when the epoch before it has no operations left. All calls take amortized constant time.
-///
-/// Epoch numbers wrap around, so they are only compared with the current one.
+/// may start when the epoch before it has no operations left.
 struct BarrierEpochs {
     struct Epoch {
         var remaining = 0
         /// Ready operations waiting for the epoch to begin.
         var held = IndexLinkedLists.List()
-        /// The barrier that ends the epoch.
-        var barrier: Int32 = -1
+        /// The barrier that ends the epoch; nil if it does not exist yet or has been started.
+        var barrier: Int32?
     }
 
     private(set) var current: UInt32 = 0
-    /// Some past epochs, followed by the current epoch and all later ones.
-    private var epochs: ContiguousArray<Epoch> = [Epoch()]
-    private var over = 0
+    private var last: UInt32 = 0
+    /// The current epoch and all later ones.
+    private var epochs: [UInt32: Epoch] = [:]
 
     subscript(number: UInt32) -> Epoch {
-        _read { yield epochs[over + Int(number &- current)] }
-        _modify { yield &epochs[over + Int(number &- current)] }
+        get { epochs[number] ?? Epoch() }
+        _modify { yield &epochs[number, default: Epoch()] }
     }
-
-    private var last: UInt32 { current &+ UInt32(epochs.count - 1 - over) }
 
     /// Adds an operation to the last epoch, and returns the epoch's number.
     mutating func join() -> UInt32 {
-        epochs[epochs.count - 1].remaining += 1
+        self[last].remaining += 1
         return last
     }
 
-    mutating func leave(_ number: UInt32) {
-        self[number].remaining -= 1
-    }
+    mutating func leave(_ number: UInt32) { self[number].remaining -= 1 }
 
     /// Ends the last epoch with a barrier, and returns its number.
     mutating func end(with barrier: Int32) -> UInt32 {
-        let ended = last
-        epochs[epochs.count - 1].barrier = barrier
-        epochs.append(Epoch())
-        return ended
+        self[last].barrier = barrier
+        last += 1
+        return last - 1
     }
 
     /// The barrier that may start now, if any.
     var dueBarrier: Int32? {
-        guard epochs.count - over > 1 else { return nil }
-        let epoch = epochs[over]
-        return epoch.remaining == 0 && epoch.barrier >= 0 ? epoch.barrier : nil
+        guard current < last, self[current].remaining == 0 else { return nil }
+        return self[current].barrier
     }
 
     /// Removes the barrier that may start now.
-    mutating func takeDueBarrier() {
-        epochs[over].barrier = -1
-    }
+    mutating func takeDueBarrier() { self[current].barrier = nil }
 
     /// Begins the next epoch after its barrier has finished, and returns the operations held for it.
     mutating func advance() -> IndexLinkedLists.List {
-        over += 1
-        current &+= 1
-        if over >= 32, over > epochs.count / 2 {
-            epochs.removeFirst(over)
-            over = 0
-        }
-        defer { epochs[over].held = IndexLinkedLists.List() }
-        return epochs[over].held
+        epochs[current] = nil
+        current += 1
+        defer { self[current].held = IndexLinkedLists.List() }
+        return self[current].held
     }
 }
 
@@ -139,7 +125,7 @@ struct IndexLinkedLists {
 
     /// Makes room for one more index.
     mutating func grow() {
-        links.appendGrowingByAQuarter(Neighbours())
+        links.append(Neighbours())
     }
 
     mutating func removeAll() {
@@ -168,14 +154,5 @@ struct IndexLinkedLists {
         let index = list.head
         remove(index, from: &list)
         return index
-    }
-}
-
-extension ContiguousArray {
-    /// Appends an element. A full array grows by a quarter instead of doubling, because there may be hundreds of
-    /// thousands of slots.
-    mutating func appendGrowingByAQuarter(_ element: Element) {
-        if count == capacity { reserveCapacity(count + Swift.max(16, count / 4)) }
-        append(element)
     }
 }

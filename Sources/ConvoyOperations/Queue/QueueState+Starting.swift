@@ -23,9 +23,9 @@ extension QueueState {
         /// An operation that was granted a slot, to be started by the caller.
         var grant: ScheduledOperation?
         /// The queue on whose dispatch queue the granted operation must be started; nil to start it inline.
-        var startingQueue: (any FoundationBackedQueue)?
-        /// Whether the granted operation was found ready just now, so that it does not have to be checked again.
-        var isFresh = false
+        var startingQueue: RequestOperationQueue?
+        /// The slot of an operation that has become ready, and waits unless it is granted a slot now.
+        var ready: Int32?
         /// Whether more operations can be started now.
         var hasMore = false
         private(set) var effects: [Effect] = []
@@ -41,26 +41,11 @@ extension QueueState {
     ///   starts them.
     mutating func settle(_ effects: inout Effects, mayStart: Bool) {
         continueRedirected(&effects)
-        if mayStart, effects.grant == nil, let index = nextIndex() { grant(index, &effects) }
+        if mayStart, let index = nextIndex() { grant(index, &effects) }
+        if let index = effects.ready { reportWait(of: index) }
         for waiter in capacity.admitWaiters() { effects.add(.admit(waiter)) }
         reportGates(&effects)
         effects.hasMore = effects.hasMore || hasMoreToStart
-    }
-
-    /// Grants a slot directly to an operation that has become ready, bypassing the lanes, if no other ready operation
-    /// precedes it.
-    mutating func startAtOnce(_ index: Int32, level: Int, _ effects: inout Effects) -> Bool {
-        guard running < limit, !isHeldBack, lanes.startAtOnce(index, level: level) else { return false }
-        takeSlot(index)
-        grant(index, &effects)
-        effects.isFresh = effects.startingQueue == nil
-        return true
-    }
-
-    private mutating func takeSlot(_ index: Int32) {
-        slots[Int(index)].flags.insert(.holdsHost)
-        running += 1
-        askForAnswer(index)
     }
 
     /// Passes an operation with a granted slot to the caller.
@@ -104,7 +89,9 @@ extension QueueState {
         guard !isHeldBack else { return nil }
         if let index = lanes.laneLinks.popFirst(&slotless) { return index }
         guard running < limit, let index = lanes.pop() else { return nil }
-        takeSlot(index)
+        slots[Int(index)].flags.insert(.holdsHost)
+        running += 1
+        askForAnswer(index)
         return index
     }
 

@@ -31,7 +31,7 @@ struct QueueState: ~Copyable {
     /// The operations of other classes in the queue.
     var externals: Set<ObjectIdentifier> = []
     /// The queue, retained while it is not empty.
-    private(set) var queue: (any FoundationBackedQueue)?
+    private(set) var queue: RequestOperationQueue?
     /// The number of operations that hold a slot.
     var running = 0
 
@@ -45,12 +45,12 @@ struct QueueState: ~Copyable {
 
     /// Adds an operation.
     mutating func insert(
-        _ operation: ScheduledOperation, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
+        _ operation: ScheduledOperation, flags: QueueSlot.Flags, into queue: RequestOperationQueue
     ) {
         if self.queue == nil { self.queue = queue }
         let index = free.popLast() ?? Int32(slots.count)
         if Int(index) == slots.count {
-            slots.appendGrowingByAQuarter(QueueSlot())
+            slots.append(QueueSlot())
             lanes.grow()
             capacity.grow()
         }
@@ -112,7 +112,10 @@ struct QueueState: ~Copyable {
 
     private mutating func beginNextEpoch() {
         var held = epochs.advance()
-        while let index = lanes.laneLinks.popFirst(&held) { push(index, level: lanes.level(of: index)) }
+        while let index = lanes.laneLinks.popFirst(&held) {
+            push(index, level: lanes.level(of: index))
+            reportWait(of: index)
+        }
     }
 
     /// Adds a ready operation to the lanes.
@@ -124,7 +127,6 @@ struct QueueState: ~Copyable {
             slots[Int(index)].stage = .ready
             lanes.push(index, level: level)
         }
-        reportWait(of: index)
     }
 
     /// Removes an operation from the list of its stage, and releases the resources that it holds.
@@ -163,10 +165,8 @@ struct QueueState: ~Copyable {
     /// Moves an operation that has become ready into the list in which it waits for a slot.
     ///
     /// A cancelled operation only has to finish, and is exempt from all limits.
-    ///
-    /// - Parameter mayStart: Whether the operation may be granted a slot immediately, as the grant of the effects.
     mutating func makeReady(
-        _ operation: ScheduledOperation, _ snapshot: ReadinessSnapshot, mayStart: Bool, _ effects: inout Effects
+        _ operation: ScheduledOperation, _ snapshot: ReadinessSnapshot, _ effects: inout Effects
     ) {
         let index = operation.queueIndex
         guard index >= 0, snapshot.isReady else { return }
@@ -185,12 +185,10 @@ struct QueueState: ~Copyable {
             slots[Int(index)].stage = .held
             lanes.setLevel(Int(snapshot.level), of: index)
             lanes.laneLinks.append(index, to: &epochs[slot.epoch].held)
-            reportWait(of: index)
-        } else if slot.flags.contains(.slotless) || !mayStart
-            || !startAtOnce(index, level: Int(snapshot.level), &effects)
-        {
+        } else {
             push(index, level: Int(snapshot.level))
         }
+        effects.ready = index
     }
 
     /// Exempts an operation that is not running from all limits.
@@ -303,7 +301,7 @@ struct QueueState: ~Copyable {
     var isHeldBack: Bool { isSuspended || cancellations > 0 }
 
     /// Reports to an operation why it begins to wait, if it has requested such reports.
-    private func reportWait(of index: Int32) {
+    func reportWait(of index: Int32) {
         guard let operation = slots[Int(index)].operation, operation.hearsOfWaits,
             let reason = waitReason(of: operation)
         else { return }

@@ -52,7 +52,7 @@ struct ReadyQueue: ~Copyable {
 
     /// Makes room for one more slot.
     mutating func grow() {
-        entries.appendGrowingByAQuarter(Entry())
+        entries.append(Entry())
         laneLinks.grow()
         ageLinks.grow()
     }
@@ -143,17 +143,6 @@ struct ReadyQueue: ~Copyable {
     /// Returns whether an operation that is not in a lane is let through by its host's gate.
     private func passesGate(_ slot: Int32) -> Bool {
         !entries[Int(slot)].waitsAtGate || hosts[entries[Int(slot)].host].letsWaitingPass
-    }
-
-    /// Counts an operation that is not in a lane as running, if its host lets it start and no operation in the lanes
-    /// could start before it.
-    mutating func startAtOnce(_ slot: Int32, level: Int) -> Bool {
-        let host = entries[Int(slot)].host
-        guard !hasStartable, host == 0 || !isOutOfStarts, mayStartMore(host, level: level), passesGate(slot) else {
-            return false
-        }
-        countAsRunning(slot)
-        return true
     }
 
     /// Removes the next operation that may start, and counts it as running.
@@ -316,22 +305,14 @@ enum PriorityLevel {
     /// As in Foundation, the quality of service replaces a priority that was not set, unless the queue is serial and
     /// therefore promises an order.
     static func level(of operation: Operation, inSerialQueue isSerial: Bool) -> Int {
-        switch operation.queuePriority {
-        case .veryHigh: return 0
-        case .high: return 1
-        case .low: return 3
-        case .veryLow: return 4
-        case .normal: break
-        @unknown default: break
-        }
-        guard !isSerial else { return 2 }
-        switch operation.qualityOfService {
-        case .userInteractive: return 0
-        case .userInitiated: return 1
-        case .utility: return 3
-        case .background: return 4
-        case .default: return 2
-        @unknown default: return 2
+        let priority = operation.queuePriority.rawValue
+        if priority != 0 || isSerial { return min(max(2 - priority / 4, 0), count - 1) }
+        return switch operation.qualityOfService {
+        case .userInteractive: 0
+        case .userInitiated: 1
+        case .utility: 3
+        case .background: 4
+        default: 2
         }
     }
 }

@@ -52,7 +52,7 @@ import Synchronization
 /// - When an operation of another class has finished, its `dependencies` are emptied if it was cancelled or has at most
 ///   four. This way, releasing a long chain does not recurse, and a dependency that outlives a cancelled operation does
 ///   not access its memory.
-open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchecked Sendable {
+open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
     let scheduler: Scheduler
 
     /// Creates an empty queue without limits.
@@ -228,9 +228,8 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
 
     var state: ContendedLock<QueueState> { scheduler.state }
 
-    func startInFoundation(_ operation: Operation) {
-        super.addOperation(operation)
-    }
+    /// Adds an operation to the backing Foundation queue, which starts it immediately.
+    final func startInFoundation(_ operation: Operation) { super.addOperation(operation) }
 }
 
 /// An operation that a queue can pause.

@@ -439,15 +439,10 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     // MARK: Gates
 
-    /// Closes the gate of a host in the operation's queue until a time on the queue's clock, in nanoseconds.
-    package final func closeGate(of host: String, until deadline: UInt64) {
-        scheduler.object?.closeGate(of: host, until: deadline)
-    }
-
-    /// Closes the gate of a host that has refused a connection; `Scheduler.closeGateAfterRefusal` describes when it
-    /// opens.
-    package final func closeGateAfterRefusal(of host: String, until deadline: UInt64, patience: UInt64) {
-        scheduler.object?.closeGateAfterRefusal(of: host, until: deadline, patience: patience)
+    /// Closes the gate of a host in the operation's queue until a time on the queue's clock, in nanoseconds. With a
+    /// `patience`, `ReadyQueue.closeGate` describes when it opens.
+    package final func closeGate(of host: String, until deadline: UInt64, patience: UInt64? = nil) {
+        scheduler.object?.closeGate(of: host, until: deadline, patience: patience)
     }
 
     /// Reports that a host which had refused connections has answered.

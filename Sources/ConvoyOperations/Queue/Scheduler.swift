@@ -41,7 +41,7 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: Adding
 
-    func insert(_ operation: Operation, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue) {
+    func insert(_ operation: Operation, flags: QueueSlot.Flags, into queue: RequestOperationQueue) {
         if let scheduled = operation as? ScheduledOperation { return insert(scheduled, flags: flags, into: queue) }
         guard state.withLock({ $0.externals.insert(ObjectIdentifier(operation)).inserted }) else {
             return giveUpPlace(flags)
@@ -52,19 +52,19 @@ final class Scheduler: @unchecked Sendable {
     }
 
     private func insert(
-        _ operation: ScheduledOperation, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
+        _ operation: ScheduledOperation, flags: QueueSlot.Flags, into queue: RequestOperationQueue
     ) {
         // From here on the operation's changes are reported to this scheduler. `catchUp` handles earlier changes.
         let flags = operation.takesSlot ? flags : flags.union(.slotless)
         guard operation.join(self) else { return giveUpPlace(flags) }
         let snapshot = ReadinessSnapshot(of: operation, inSerialQueue: isOneAtATime)
-        let (effects, mayStart) = visit { state, mayStart, effects in
+        let (effects, mayStart) = visit { state, effects in
             state.insert(operation, flags: flags, into: queue)
-            state.makeReady(operation, snapshot, mayStart: mayStart, &effects)
+            state.makeReady(operation, snapshot, &effects)
         }
         if operation.isFinished { letGo(of: operation) }
         carryOut(effects, mayStart: mayStart)
-        if !effects.isFresh { catchUp(on: operation, since: snapshot) }
+        catchUp(on: operation, since: snapshot)
         if operation.hasConnections { operation.checkDependencies() }
     }
 
@@ -73,7 +73,7 @@ final class Scheduler: @unchecked Sendable {
     }
 
     /// Adds an operation that runs after all operations in the queue and before all later ones.
-    func insertBarrier(_ operation: ScheduledOperation, into queue: any FoundationBackedQueue) {
+    func insertBarrier(_ operation: ScheduledOperation, into queue: RequestOperationQueue) {
         guard operation.join(self) else { return }
         change { $0.insert(operation, flags: .barrier, into: queue) }
     }
@@ -103,11 +103,8 @@ final class Scheduler: @unchecked Sendable {
     func readinessDidChange(of operation: ScheduledOperation) {
         let snapshot = ReadinessSnapshot(of: operation, inSerialQueue: isOneAtATime)
         guard snapshot.isReady else { return }
-        let (effects, mayStart) = visit { state, mayStart, effects in
-            state.makeReady(operation, snapshot, mayStart: mayStart, &effects)
-        }
-        carryOut(effects, mayStart: mayStart)
-        if !effects.isFresh { catchUp(on: operation, since: snapshot) }
+        change { state, effects in state.makeReady(operation, snapshot, &effects) }
+        catchUp(on: operation, since: snapshot)
     }
 
     /// Handles changes to an operation after its snapshot whose notifications arrived before its insertion.
@@ -137,7 +134,7 @@ final class Scheduler: @unchecked Sendable {
 
     func operationDidFinish(_ operation: ScheduledOperation) {
         var flags: QueueSlot.Flags?
-        let (effects, mayStart) = visit { state, _, effects in flags = state.remove(operation, &effects) }
+        let (effects, mayStart) = visit { state, effects in flags = state.remove(operation, &effects) }
         if let flags, !flags.contains(.barrier) { progressReference.object?.countOne() }
         carryOut(effects, mayStart: mayStart)
     }
@@ -168,20 +165,11 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: Gates
 
-    /// Closes the gate of a host until the clock reaches `deadline` (nanoseconds). A gate that is already closed for
-    /// longer is unchanged.
-    func closeGate(of host: String, until deadline: UInt64) {
+    /// Closes the gate of a host until the clock reaches `deadline` (nanoseconds); see
+    /// ``ReadyQueue/closeGate(of:until:patience:)``.
+    func closeGate(of host: String, until deadline: UInt64, patience: UInt64? = nil) {
         // This also notifies the operations that are waiting now.
-        if deadline > clock.now { change { $0.lanes.closeGate(of: host, until: deadline) } }
-    }
-
-    /// Closes the gate of a host that has refused a connection. From the deadline on, the gate lets operations through
-    /// one at a time, until the host has answered. If the host has refused for longer than `patience` (nanoseconds),
-    /// its gate is opened.
-    func closeGateAfterRefusal(of host: String, until deadline: UInt64, patience: UInt64) {
-        let now = clock.now
-        let deadline = max(deadline, now &+ 1)
-        change { $0.lanes.closeGateAfterRefusal(of: host, until: deadline, patience: patience, now: now) }
+        change { $0.lanes.closeGate(of: host, until: deadline, patience: patience) }
     }
 
     /// Opens the gate of a host. Returns false if it was open.
@@ -222,7 +210,7 @@ final class Scheduler: @unchecked Sendable {
     func change(_ change: (inout QueueState) -> Void) { self.change { state, _ in change(&state) } }
 
     private func change(_ change: (inout QueueState, inout QueueState.Effects) -> Void) {
-        let (effects, mayStart) = visit { state, _, effects in change(&state, &effects) }
+        let (effects, mayStart) = visit(change)
         carryOut(effects, mayStart: mayStart)
     }
 
@@ -231,12 +219,12 @@ final class Scheduler: @unchecked Sendable {
     /// - Returns: The actions to perform outside the lock, and whether this thread may start operations.
     @inline(__always)
     private func visit(
-        _ change: (inout QueueState, _ mayStart: Bool, inout QueueState.Effects) -> Void
+        _ change: (inout QueueState, inout QueueState.Effects) -> Void
     ) -> (effects: QueueState.Effects, mayStart: Bool) {
         let mayStart = !StartTrampoline.isActive
         var effects = QueueState.Effects()
         state.withLock { state in
-            change(&state, mayStart, &effects)
+            change(&state, &effects)
             state.settle(&effects, mayStart: mayStart)
         }
         return (effects, mayStart)
@@ -274,8 +262,6 @@ final class Scheduler: @unchecked Sendable {
         if let operation = effects.grant {
             if let queue = effects.startingQueue {
                 begin(operation, onDispatchQueueOf: queue)
-            } else if effects.isFresh {
-                operation.start()
             } else {
                 begin(operation)
             }
@@ -290,7 +276,7 @@ final class Scheduler: @unchecked Sendable {
     ///
     /// To Foundation, the start is an operation of the queue, so that `OperationQueue.current` is correct in the code
     /// that it runs.
-    private func begin(_ operation: ScheduledOperation, onDispatchQueueOf queue: any FoundationBackedQueue) {
+    private func begin(_ operation: ScheduledOperation, onDispatchQueueOf queue: RequestOperationQueue) {
         let start: @Sendable () -> Void = { [self] in
             if state.withLock({ $0.beginGranted(operation) }) { begin(operation) }
         }
@@ -300,7 +286,7 @@ final class Scheduler: @unchecked Sendable {
         queue.startInFoundation(BlockOperation(block: start))
     }
 
-    /// Starts an operation that was granted a slot after waiting.
+    /// Starts an operation that was granted a slot.
     private func begin(_ operation: ScheduledOperation) {
         guard !operation.mustPostElsewhere else {
             return BlockingWorkers.shared.perform { [self] in begin(operation) }

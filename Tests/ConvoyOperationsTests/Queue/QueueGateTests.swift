@@ -182,7 +182,7 @@ struct QueueGateTests {
     // MARK: Hosts that refuse connections
 
     private func refuse(_ operation: PausableTestOperation, until seconds: Double, patience: Double = 100) {
-        operation.closeGateAfterRefusal(
+        operation.closeGate(
             of: "a", until: UInt64(seconds * 1e9), patience: UInt64(patience * 1e9))
     }
 
