@@ -45,7 +45,7 @@ import Testing
     }
 
     /// Returns the host that the operation counts towards.
-    private func host(of probe: Probe) -> String? { queue.scheduler.host(of: probe.operation)?.name }
+    private func host(of probe: Probe) -> String? { queue.state.withLock { $0.host(of: probe.operation) } }
 
     /// Returns whether the redirect of an operation has arrived, and the other host has no slot for it.
     private func waitsBehindRedirect(_ probe: Probe, _ path: String) -> Bool {
