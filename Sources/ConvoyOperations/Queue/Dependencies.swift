@@ -286,32 +286,20 @@ final class DependencyWatcher: Operation, @unchecked Sendable {
 /// the stack overflows (with Foundation's own operations at about 50,000). Here the outermost release on a thread
 /// collects the operations that inner releases pass on, and releases them in a loop.
 enum DeferredRelease {
-    private static let key: pthread_key_t = {
-        var key = pthread_key_t()
-        pthread_key_create(&key, nil)
-        return key
-    }()
+    /// The operations that the outermost release on this thread has yet to release.
+    private static let pile = ThreadPointer<[Operation]>()
 
     /// Releases operations. The caller must not have copied the references.
     static func release(_ operations: inout [Operation]) {
-        guard let outer else { return collect { operations = [] } }
-        outer.pointee.append(contentsOf: operations)
-        operations = []
-    }
-
-    /// The operations that the outermost release on this thread has yet to release.
-    private static var outer: UnsafeMutablePointer<[Operation]>? {
-        pthread_getspecific(key)?.assumingMemoryBound(to: [Operation].self)
-    }
-
-    /// Runs a release, and then releases the operations that nested releases have added to the list.
-    private static func collect(_ release: () -> Void) {
-        var pile: [Operation] = []
-        withUnsafeMutablePointer(to: &pile) { pile in
-            pthread_setspecific(key, pile)
-            release()
+        if let pile = pile.current {
+            pile.pointee.append(contentsOf: operations)
+            operations = []
+            return
+        }
+        var collected: [Operation] = []
+        pile.provide(&collected) { pile in
+            operations = []
             while pile.pointee.popLast() != nil {}
-            pthread_setspecific(key, nil)
         }
     }
 }

@@ -24,31 +24,19 @@ enum DependencyCycle {
     ///
     /// Dependents may have removed the dependency in the meantime, so the result may be true without a cycle.
     private static func mayExist(through operation: ScheduledOperation) -> Bool {
-        var dependents = Search(from: operation), dependencies = Search(from: operation)
-        while true {
-            guard let next = dependents.next() else { return false }
-            if dependents.add(next.dependentsInQueues, until: operation) { return true }
-            guard let next = dependencies.next() else { return false }
-            if dependencies.add(next.dependenciesInQueues, until: operation) { return true }
-        }
-    }
-
-    private struct Search {
-        private var seen: Set<ObjectIdentifier> = []
-        private var left: [ScheduledOperation]
-
-        init(from operation: ScheduledOperation) { left = [operation] }
-
-        mutating func next() -> ScheduledOperation? { left.popLast() }
-
-        /// Adds operations to the search. Returns whether the goal is among them.
-        mutating func add(_ operations: [ScheduledOperation], until goal: ScheduledOperation) -> Bool {
-            for operation in operations {
-                if operation === goal { return true }
-                if seen.insert(ObjectIdentifier(operation)).inserted { left.append(operation) }
+        var dependents = [operation], dependencies = [operation]
+        var seenDependents: Set<ObjectIdentifier> = [], seenDependencies: Set<ObjectIdentifier> = []
+        while let dependent = dependents.popLast(), let dependency = dependencies.popLast() {
+            for next in dependent.dependentsInQueues where seenDependents.insert(ObjectIdentifier(next)).inserted {
+                dependents.append(next)
             }
-            return false
+            for next in dependency.dependenciesInQueues where seenDependencies.insert(ObjectIdentifier(next)).inserted {
+                dependencies.append(next)
+            }
+            let key = ObjectIdentifier(operation)
+            if seenDependents.contains(key) || seenDependencies.contains(key) { return true }
         }
+        return false
     }
 
     /// Returns the operation together with all operations that it both waits for and is awaited by, directly or

@@ -10,15 +10,10 @@ import Synchronization
 /// requires. When the member has a slot, the operation is added to the backing Foundation queue. Until the operation is
 /// ready, it waits in an ``ExternalReadinessQueue``.
 final class ExternalOperation: ScheduledOperation, @unchecked Sendable {
-    private struct Hooks {
-        var readiness: ExternalReadinessQueue?
-        var watcher: DependencyWatcher?
-        var hasFinished = false
-    }
-
     let operation: Operation
     private let queue: RequestOperationQueue
-    private let hooks = Locked(Hooks())
+    private let readiness = AtomicOnce<ExternalReadinessQueue>()
+    private let watcher = AtomicOnce<DependencyWatcher>()
     /// Whether the operation was ready when added, and therefore needed no readiness queue.
     private let wasReady: Bool
     /// Whether the operation was found ready. Foundation then starts it as soon as it has a slot.
@@ -55,35 +50,26 @@ final class ExternalOperation: ScheduledOperation, @unchecked Sendable {
     /// Waits for the end of the operation, and for its readiness first if it is not ready. Called when the member has
     /// been added to its queue.
     func watch() {
-        guard wasReady else { return makeReadinessQueue()?.enter(operation) ?? () }
-        let watcher = DependencyWatcher(watched: operation) { [self] _ in finish() }
-        if keep({ $0.watcher = watcher }) { watcher.watch() }
+        guard wasReady else { return waitForReadiness() }
+        let made = DependencyWatcher(watched: operation) { [weak self] _ in self?.finish() }
+        if watcher.set(made) { made.watch() }
     }
 
-    private func makeReadinessQueue() -> ExternalReadinessQueue? {
-        let readiness = ExternalReadinessQueue(for: self, in: queue)
-        return keep({ $0.readiness = readiness }) ? readiness : nil
-    }
-
-    private func keep(_ change: (inout Hooks) -> Void) -> Bool {
-        hooks.withLock { hooks in
-            guard !hooks.hasFinished else { return false }
-            change(&hooks)
-            return true
-        }
+    private func waitForReadiness() {
+        guard !operation.isFinished else { return finish() }
+        let made = ExternalReadinessQueue(for: self, in: queue)
+        if readiness.set(made) { made.enter(operation) }
     }
 
     /// Starts the operation, because the member was granted a slot.
     override func start() {
         if operation.isFinished { return finish() }
-        if let readiness = hooks.withLock({ $0.readiness }) { return readiness.open() }
+        if let readiness = readiness.object { return readiness.open() }
         if operation.isReady { return queue.startInFoundation(operation) }
-        // The order matters: once the slot is released, the readiness queue must exist, and it must not report
-        // readiness earlier.
+        // The slot must be released before the readiness is reported again.
         isKnownReady.store(false, ordering: .sequentiallyConsistent)
-        let readiness = makeReadinessQueue()
         slotDidFree()
-        readiness?.enter(operation)
+        waitForReadiness()
     }
 
     /// Cancels the operation. Foundation does not report the cancellation of an operation that was waiting only for a
@@ -100,20 +86,14 @@ final class ExternalOperation: ScheduledOperation, @unchecked Sendable {
 
     override func leave() {
         super.leave()
+        watcher.object?.stop()
         finish()
     }
 
-    /// Reports to the queue that the operation has finished. Only the first call has an effect.
+    /// Reports to the queue that the operation has finished.
     fileprivate func finish() {
-        let released: Hooks? = hooks.withLock { hooks in
-            guard !hooks.hasFinished else { return nil }
-            let released = hooks
-            hooks = Hooks(hasFinished: true)
-            return released
-        }
-        guard let released else { return }
         executionDidFinish()
-        released.readiness?.close()
+        readiness.object?.close()
     }
 
     /// Removes the operation's dependencies, for two reasons.

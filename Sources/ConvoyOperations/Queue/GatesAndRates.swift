@@ -6,12 +6,10 @@ import Foundation
 extension ReadyQueue {
     /// The operations that may have to be notified of a closed gate, and the timers that may have to be changed.
     struct GateReports {
-        /// The operations that were added or found behind a closed gate since the last notification.
+        /// The operations that have begun to wait at a closed gate since the last notification.
         var waiting: [Int32] = []
         /// The hosts, or nil for all, whose ``wakeTime(of:)`` may have changed.
         var wakes: [String?] = []
-        /// The number of times a gate was closed.
-        var closings: UInt32 = 0
 
         var isEmpty: Bool { waiting.isEmpty && wakes.isEmpty }
     }
@@ -19,7 +17,6 @@ extension ReadyQueue {
     /// Sets whether an operation waits while its host's gate is closed. Called before it is added to a lane.
     mutating func setWaitsAtGate(_ waits: Bool, of slot: Int32) {
         entries[Int(slot)].waitsAtGate = waits
-        entries[Int(slot)].reportedGate = 0
         entries[Int(slot)].isRedirected = false
     }
 
@@ -48,8 +45,6 @@ extension ReadyQueue {
     private mutating func closeGate(of host: Int32, until deadline: UInt64) {
         guard deadline > hosts[host].gate else { return }
         if hosts[host].gate == 0 {
-            gates.closings &+= 1
-            hosts[host].gateNumber = gates.closings
             for level in 0...PriorityLevel.redirected {
                 var slot = hosts[host].lanes[2 * level + 1].head
                 while slot >= 0 {
@@ -104,12 +99,12 @@ extension ReadyQueue {
         hosts.gated.compactMap { index in hosts[index].name.map { ($0, hosts[index].gate) } }
     }
 
-    /// Returns the time when the gate of an operation opens, if its current closing has not been reported yet.
-    mutating func unreportedGate(of slot: Int32) -> UInt64? {
-        let host = entries[Int(slot)].host
-        guard hosts[host].gate > 0, entries[Int(slot)].reportedGate != hosts[host].gateNumber else { return nil }
-        entries[Int(slot)].reportedGate = hosts[host].gateNumber
-        return hosts[host].gate
+    /// Returns the time when the closed gate of an operation's host opens.
+    func gateDeadline(of slot: Int32) -> UInt64 { hosts[entries[Int(slot)].host].gate }
+
+    /// Records that an operation in a lane begins to wait at its host's gate, if that is closed.
+    mutating func noteWaitAtGate(of slot: Int32) {
+        if entries[Int(slot)].waitsAtGate, gateDeadline(of: slot) > 0 { gates.waiting.append(slot) }
     }
 
     // MARK: Timers
@@ -118,9 +113,7 @@ extension ReadyQueue {
     func wakeTime(of name: String?) -> UInt64? {
         guard let name else { return rates.opensAt == 0 ? nil : rates.opensAt }
         guard let host = hosts.knownIndex(of: name).map({ hosts[$0] }) else { return nil }
-        let gate = host.isHalfOpen ? 0 : host.gate
-        if gate == 0 || host.startsAt == 0 { return gate == host.startsAt ? nil : max(gate, host.startsAt) }
-        return min(gate, host.startsAt)
+        return [host.isHalfOpen ? 0 : host.gate, host.startsAt].filter { $0 > 0 }.min()
     }
 
     /// Opens a host's gate and lets the host, or all hosts if nil, start operations again, if their times have come: both

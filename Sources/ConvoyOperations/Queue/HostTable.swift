@@ -17,8 +17,6 @@ struct HostTable {
         var turn: UInt64 = 0
         /// The time when the gate opens, in nanoseconds of the queue's clock; 0 if the gate is open.
         var gate: UInt64 = 0
-        /// The number of the current closing of the gate.
-        var gateNumber: UInt32 = 0
         /// The time when the host began to refuse connections; 0 if it has not refused any.
         var refusedSince: UInt64 = 0
         /// Whether the gate, after its deadline, lets operations through one at a time, until the host has answered.

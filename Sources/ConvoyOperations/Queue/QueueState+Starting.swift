@@ -106,10 +106,8 @@ extension QueueState {
         for name in lanes.gates.wakes { effects.add(.setTimer(name)) }
         for index in lanes.gates.waiting {
             let slot = slots[Int(index)]
-            guard slot.stage == .ready || slot.flags.contains(.redirected), let operation = slot.operation,
-                let deadline = lanes.unreportedGate(of: index)
-            else { continue }
-            effects.add(.reportGate(operation, opensAt: deadline))
+            guard slot.stage == .ready || slot.flags.contains(.redirected), let operation = slot.operation else { continue }
+            effects.add(.reportGate(operation, opensAt: lanes.gateDeadline(of: index)))
         }
         lanes.gates.wakes = []
         lanes.gates.waiting = []

@@ -126,6 +126,7 @@ struct QueueState: ~Copyable {
         } else {
             slots[Int(index)].stage = .ready
             lanes.push(index, level: level)
+            lanes.noteWaitAtGate(of: index)
         }
     }
 

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import Synchronization
 
@@ -43,23 +44,17 @@ struct ReadinessTracking: ~Copyable, Sendable {
     borrowing func post(_ operation: Operation) {
         atomicMemoryFence(ordering: .sequentiallyConsistent)
         guard wereMade else { return }
-        let outer = pthread_getspecific(Self.posted)
-        pthread_setspecific(Self.posted, Unmanaged.passUnretained(operation).toOpaque())
-        operation.didChangeValue(forKey: "isReady")
-        pthread_setspecific(Self.posted, outer)
+        var posted = operation
+        Self.posted.provide(&posted) { _ in operation.didChangeValue(forKey: "isReady") }
     }
 
     /// Returns whether this thread is posting a change to the operation, which makes Foundation evaluate `isReady`.
     private static func isPosting(_ operation: Operation) -> Bool {
-        pthread_getspecific(posted) == Unmanaged.passUnretained(operation).toOpaque()
+        posted.current?.pointee === operation
     }
 
     /// The operation whose change this thread is posting.
-    private static let posted: pthread_key_t = {
-        var key = pthread_key_t()
-        pthread_key_create(&key, nil)
-        return key
-    }()
+    private static let posted = ThreadPointer<Operation>()
 }
 
 /// The properties of an operation that a queue needs before starting it. The snapshot is created while no lock is held,

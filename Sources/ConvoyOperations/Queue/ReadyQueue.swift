@@ -17,8 +17,6 @@ struct ReadyQueue: ~Copyable {
         /// The order within a host: the lower number comes first.
         var number: UInt64 = 0
         var host: Int32 = 0
-        /// The number of the gate closing that was last reported to the operation.
-        var reportedGate: UInt32 = 0
         var level: Int8 = 2
         var waitsAtGate = false
         /// Whether the operation was started before and continues at another host, so that the rates count no start.
@@ -98,7 +96,6 @@ struct ReadyQueue: ~Copyable {
         laneLinks.append(slot, to: &hosts[host].lanes[lane(of: slot)])
         ageLinks.append(slot, to: &ages[level])
         update(host, level: level)
-        if entries[Int(slot)].waitsAtGate, hosts[host].gate > 0 { gates.waiting.append(slot) }
     }
 
     mutating func remove(_ slot: Int32) {
@@ -185,10 +182,10 @@ struct ReadyQueue: ~Copyable {
         guard host(of: slot) != name else { return true }
         didStop(slot)
         move(slot, toHost: name)
-        entries[Int(slot)].reportedGate = 0
         entries[Int(slot)].isRedirected = true
         guard mayStartMore(entries[Int(slot)].host, level: PriorityLevel.redirected), passesGate(slot) else {
             push(slot, level: PriorityLevel.redirected)
+            noteWaitAtGate(of: slot)
             return false
         }
         countAsRunning(slot)

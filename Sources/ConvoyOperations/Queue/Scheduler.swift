@@ -15,7 +15,7 @@ final class Scheduler: @unchecked Sendable {
     let clock: any SchedulingClock
     private let isSerial = Atomic<Bool>(false)
     private let progressReference = AtomicOnce<QueueProgress>()
-    private let timers = Locked<[String?: SetTimer]>([:])
+    private let timers = Locked<[String?: (deadline: UInt64, timer: any ClockTimer)]>([:])
 
     init(clock: any SchedulingClock) {
         self.clock = clock
@@ -58,12 +58,12 @@ final class Scheduler: @unchecked Sendable {
         let flags = operation.takesSlot ? flags : flags.union(.slotless)
         guard operation.join(self) else { return giveUpPlace(flags) }
         let snapshot = ReadinessSnapshot(of: operation, inSerialQueue: isOneAtATime)
-        let (effects, mayStart) = visit { state, effects in
+        let effects = visit { state, effects in
             state.insert(operation, flags: flags, into: queue)
             state.makeReady(operation, snapshot, &effects)
         }
         if operation.isFinished { letGo(of: operation) }
-        carryOut(effects, mayStart: mayStart)
+        carryOut(effects)
         catchUp(on: operation, since: snapshot)
         if operation.hasConnections { operation.checkDependencies() }
     }
@@ -134,9 +134,9 @@ final class Scheduler: @unchecked Sendable {
 
     func operationDidFinish(_ operation: ScheduledOperation) {
         var flags: QueueSlot.Flags?
-        let (effects, mayStart) = visit { state, effects in flags = state.remove(operation, &effects) }
+        let effects = visit { state, effects in flags = state.remove(operation, &effects) }
         if let flags, !flags.contains(.barrier) { progressReference.object?.countOne() }
-        carryOut(effects, mayStart: mayStart)
+        carryOut(effects)
     }
 
     /// Removes an operation that has finished, even if it never posts its end.
@@ -181,11 +181,6 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: Timers
 
-    private struct SetTimer {
-        let deadline: UInt64
-        let timer: any ClockTimer
-    }
-
     /// Sets the timer that wakes a host, or all hosts if nil, or cancels it. Must be called after each change of that
     /// time: the last call then uses the latest state.
     private func setTimer(of host: String?) {
@@ -200,7 +195,7 @@ final class Scheduler: @unchecked Sendable {
                 self.change { $0.lanes.wake(host, at: now) }
                 self.setTimer(of: host)
             }
-            timers[host] = SetTimer(deadline: deadline, timer: timer)
+            timers[host] = (deadline, timer)
         }
     }
 
@@ -210,28 +205,23 @@ final class Scheduler: @unchecked Sendable {
     func change(_ change: (inout QueueState) -> Void) { self.change { state, _ in change(&state) } }
 
     private func change(_ change: (inout QueueState, inout QueueState.Effects) -> Void) {
-        let (effects, mayStart) = visit(change)
-        carryOut(effects, mayStart: mayStart)
+        carryOut(visit(change))
     }
 
-    /// Changes the state, and grants the slots that are then free.
-    ///
-    /// - Returns: The actions to perform outside the lock, and whether this thread may start operations.
+    /// Changes the state, and grants a slot that is then free. Returns the actions to perform outside the lock.
     @inline(__always)
-    private func visit(
-        _ change: (inout QueueState, inout QueueState.Effects) -> Void
-    ) -> (effects: QueueState.Effects, mayStart: Bool) {
+    private func visit(_ change: (inout QueueState, inout QueueState.Effects) -> Void) -> QueueState.Effects {
         let mayStart = !StartTrampoline.isActive
         var effects = QueueState.Effects()
         state.withLock { state in
             change(&state, &effects)
             state.settle(&effects, mayStart: mayStart)
         }
-        return (effects, mayStart)
+        return effects
     }
 
-    private func carryOut(_ effects: QueueState.Effects, mayStart: Bool) {
-        if !mayStart {
+    private func carryOut(_ effects: QueueState.Effects) {
+        if StartTrampoline.isActive {
             perform(effects)
             if effects.hasMore { StartTrampoline.postpone(self) }
         } else if effects.hasMore || effects.grant != nil {

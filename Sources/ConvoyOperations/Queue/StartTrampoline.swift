@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// A trampoline that starts operations on the current thread without recursion.
@@ -6,36 +7,29 @@ import Foundation
 /// immediately, and so on. A long chain of such nested calls would overflow the stack. So only the outermost call
 /// starts operations; nested calls leave their scheduler to it.
 enum StartTrampoline {
+    /// The schedulers left by nested calls to the outermost call on this thread.
+    private static let pending = ThreadPointer<[Scheduler]>()
+
     /// Whether the current thread is inside `run`.
-    static var isActive: Bool { pthread_getspecific(key) != nil }
+    static var isActive: Bool { pending.current != nil }
 
     /// Starts the operations that a scheduler can start, including those left by nested calls.
     ///
     /// - Precondition: The thread is not inside `run`.
     static func run(_ scheduler: Scheduler, _ effects: QueueState.Effects) {
-        var pending: [Scheduler] = []
-        withUnsafeMutablePointer(to: &pending) { pending in
-            pthread_setspecific(key, pending)
+        var schedulers: [Scheduler] = []
+        pending.provide(&schedulers) { schedulers in
             scheduler.perform(effects)
             if effects.hasMore { while scheduler.startNext() {} }
-            while let next = pending.pointee.popLast() {
+            while let next = schedulers.pointee.popLast() {
                 while next.startNext() {}
             }
-            pthread_setspecific(key, nil)
         }
     }
 
     /// Leaves a scheduler to the outermost call on this thread.
     static func postpone(_ scheduler: Scheduler) {
-        guard let pointer = pthread_getspecific(key) else { return }
-        let pending = pointer.assumingMemoryBound(to: [Scheduler].self)
-        if !pending.pointee.contains(where: { $0 === scheduler }) { pending.pointee.append(scheduler) }
+        guard let schedulers = pending.current, !schedulers.pointee.contains(where: { $0 === scheduler }) else { return }
+        schedulers.pointee.append(scheduler)
     }
-
-    /// The key of the pointer to the schedulers left by nested calls.
-    private static let key: pthread_key_t = {
-        var key = pthread_key_t()
-        pthread_key_create(&key, nil)
-        return key
-    }()
 }
