@@ -103,7 +103,7 @@ struct QueueState: ~Copyable {
     }
 
     /// Frees the memory of the slots. The queue must be empty.
-    mutating func releaseTables() {
+    private mutating func releaseTables() {
         slots = []
         free = []
         capacity.releaseTables()

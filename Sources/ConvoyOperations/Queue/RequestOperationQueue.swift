@@ -67,11 +67,6 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
         super.init()
     }
 
-    deinit {
-        // An operation retains the scheduler for its lifetime. The tables are not needed that long.
-        scheduler.state.withLock { $0.releaseTables() }
-    }
-
     // MARK: Adding
 
     /// Adds an operation, which is started when it is ready and a slot is free.

@@ -14,7 +14,7 @@ final class Scheduler: @unchecked Sendable {
     let state: ContendedLock<QueueState>
     let clock: any SchedulingClock
     private let isSerial = Atomic<Bool>(false)
-    private let progressReference = AtomicOnce<QueueProgress>()
+    let progress = QueueProgress()
     private let timers = Locked<[String?: (deadline: UInt64, timer: any ClockTimer)]>([:])
 
     init(clock: any SchedulingClock) {
@@ -30,13 +30,6 @@ final class Scheduler: @unchecked Sendable {
     var isOneAtATime: Bool {
         get { isSerial.load(ordering: .relaxed) }
         set { isSerial.store(newValue, ordering: .relaxed) }
-    }
-
-    /// The progress, created on first use: until then no total can have been set.
-    var progress: QueueProgress {
-        if let progress = progressReference.object { return progress }
-        let made = QueueProgress()
-        return progressReference.set(made) ? made : progressReference.object ?? made
     }
 
     // MARK: Adding
@@ -135,7 +128,7 @@ final class Scheduler: @unchecked Sendable {
     func operationDidFinish(_ operation: ScheduledOperation) {
         var flags: QueueSlot.Flags?
         let effects = visit { state, effects in flags = state.remove(operation, &effects) }
-        if let flags, !flags.contains(.barrier) { progressReference.object?.countOne() }
+        if let flags, !flags.contains(.barrier) { progress.countOne() }
         carryOut(effects)
     }
 
