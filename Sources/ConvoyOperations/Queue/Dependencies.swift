@@ -103,14 +103,14 @@ final class OperationConnections: @unchecked Sendable {
 
     // MARK: Dependents
 
-    /// The operations in queues that depend on this one.
-    var dependentsInQueues: [ScheduledOperation] {
-        lists.withLock { $0.dependents.all }.compactMap(\.heldOperation)
-    }
+    /// The operations that depend on this one, and may be in queues or awaited.
+    var knownDependents: [ScheduledOperation] { lists.withLock { $0.dependents.all }.compactMap(\.heldOperation) }
 
     /// The operation, while a scheduler holds it. The reference is retained under the lock, which the scheduler must
     /// take before it releases the operation.
-    private var heldOperation: ScheduledOperation? { lists.withLock { $0.held?.takeUnretainedValue() } }
+    private var heldOperation: ScheduledOperation? {
+        lists.withLock { $0.held?.takeUnretainedValue() ?? $0.observed }
+    }
 
     /// Adds a dependent. Returns false if this operation is over.
     ///

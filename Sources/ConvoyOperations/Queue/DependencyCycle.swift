@@ -2,8 +2,8 @@ import Foundation
 
 /// The detection of operations that wait for each other in a cycle and would never finish.
 ///
-/// A cycle is complete when its last member enters a ``RequestOperationQueue``, or when its last dependency is added
-/// while all members are in queues. An operation without both dependencies and dependents in queues completes no cycle.
+/// A cycle is complete when its last member enters a ``RequestOperationQueue`` or is awaited, or when its last dependency
+/// is added after that. An operation without both dependencies and dependents in queues completes no cycle.
 /// So the check is free for an operation without dependencies, and in a long chain it inspects only the neighbors.
 enum DependencyCycle {
     /// Cancels the members of the cycles through an operation, if any, all with the same error.
@@ -64,12 +64,12 @@ enum DependencyCycle {
 }
 
 extension ScheduledOperation {
-    /// Whether the operation waits in a queue for its dependencies.
-    private var isHeldByDependencies: Bool { isScheduled && waitsForDependencies }
+    /// Whether the operation waits for its dependencies, in a queue or because it is awaited.
+    private var isHeldByDependencies: Bool { (isScheduled || has(.startsWhenReady)) && waitsForDependencies }
 
     fileprivate var dependenciesInQueues: [ScheduledOperation] {
         unfinishedDependencies.compactMap { $0 as? ScheduledOperation }.filter(\.isHeldByDependencies)
     }
 
-    fileprivate var dependentsInQueues: [ScheduledOperation] { operationsThatWait.filter(\.isHeldByDependencies) }
+    fileprivate var dependentsInQueues: [ScheduledOperation] { knownDependents.filter(\.isHeldByDependencies) }
 }

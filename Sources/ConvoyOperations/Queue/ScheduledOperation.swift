@@ -110,7 +110,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         }
         // A scheduler checks again before it starts an operation. A Foundation queue keeps the old answer unless
         // notified.
-        if isScheduled { checkDependencies() } else if wasReady { readinessDidChange() }
+        if isScheduled || has(.startsWhenReady) { checkDependencies() } else if wasReady { readinessDidChange() }
     }
 
     /// Removes a dependency. Does nothing if the operation was not a dependency.
@@ -127,8 +127,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     final var unfinishedDependencies: [Operation] { connections.object?.unfinishedDependencies ?? [] }
 
-    /// The operations in queues that depend on this one.
-    final var operationsThatWait: [ScheduledOperation] { connections.object?.dependentsInQueues ?? [] }
+    /// The operations that depend on this one, and may be in queues or awaited.
+    final var knownDependents: [ScheduledOperation] { connections.object?.knownDependents ?? [] }
 
     /// Whether all dependencies have finished. Reading this property takes no lock.
     package final var areDependenciesFinished: Bool { connections.object?.areDependenciesFinished ?? true }
@@ -371,7 +371,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         guard claimUnlessTaken() else { return }
         declare(.startsWhenReady)
         connections.object?.beObserved(self)
-        watchDependencies(.unstartedDependency)
+        checkDependencies()
         start()
     }
 
