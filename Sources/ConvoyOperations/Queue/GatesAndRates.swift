@@ -253,7 +253,9 @@ public struct StartRate: Sendable, Hashable {
     ///   - spread: The random variation of the time between two starts, clamped to the range from 0 to 1.
     /// - Precondition: `startsPerSecond` is positive, and `burst` is at least 1.
     public init(perSecond startsPerSecond: Double, burst: Int = 1, spread: Double = 0) {
-        precondition(startsPerSecond > 0, "Invalid rate \(startsPerSecond): use a positive rate, or isSuspended.")
+        precondition(
+            startsPerSecond > 0,
+            "Invalid rate \(startsPerSecond): use a positive rate, or set isSuspended to stop all starts.")
         precondition(burst >= 1, "Invalid burst \(burst): it must be at least 1.")
         self.startsPerSecond = startsPerSecond
         self.burst = burst
