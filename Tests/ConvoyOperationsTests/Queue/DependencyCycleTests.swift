@@ -80,10 +80,10 @@ import Testing
             let operations = (0..<2).map { _ in HTTPRequestOperation(request: URLRequest(url: server.url("/"))) }
             operations[0].addDependency(operations[1])
             operations[1].addDependency(operations[0])
-            async let end: Void = operations[0].finished()
+            let other = Task { try await operations[0].finished() }
             let error = await #expect(throws: URLError.self) { try await operations[1].finished() }
             #expect(error?.code == .cancelled)
-            await #expect(throws: URLError.self) { try await end }
+            await #expect(throws: URLError.self) { try await other.value }
         }
         #expect(server.requests.isEmpty)
     }
