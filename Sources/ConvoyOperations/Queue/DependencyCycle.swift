@@ -16,7 +16,10 @@ enum DependencyCycle {
         for case let scheduler? in members.map({ $0.scheduler.object }) {
             schedulers[ObjectIdentifier(scheduler)] = scheduler
         }
+        // An awaited operation starts as soon as the end of another member makes it ready, and must be cancelled by then.
+        let awaited = members.filter { !$0.isScheduled }.map { ($0, $0.markCancelled(because: error)) }
         Scheduler.cancel(members, in: Array(schedulers.values), because: error)
+        for case (let operation, let transition?) in awaited { operation.proceed(after: transition) }
     }
 
     /// Returns whether a cycle may exist. Searches both directions in alternating steps, so that the shorter one

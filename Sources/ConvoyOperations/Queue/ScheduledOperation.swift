@@ -233,6 +233,12 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         cancel()
     }
 
+    /// Cancels the operation, but leaves what follows from it to the caller, who passes the result to `proceed(after:)`.
+    final func markCancelled(because error: any Error) -> AtomicLifecycle.Transition? {
+        madeConnections.noteCancellation(because: error)
+        return lifecycle.handle(.cancel)
+    }
+
     /// Runs `main()`, unless the operation is cancelled, and finishes. Does nothing if the operation is not ready or
     /// was already started.
     ///
