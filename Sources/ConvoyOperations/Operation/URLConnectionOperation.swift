@@ -291,8 +291,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     open override var description: String {
         let url = request.url.map { Redaction.url($0.absoluteString, connectionConfiguration.secrets) }
         return "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), state: \(state), "
-            + "cancelled: \(isCancelled), \(waitReason.map { "waiting: \($0), " } ?? "")request: \(request.httpMethod ?? "GET") \(url ?? "none"), "
-            + "status: \(statusCode.map(String.init) ?? "none")>"
+            + "cancelled: \(isCancelled), \(waitReason.map { "waiting: \($0), " } ?? "")"
+            + "request: \(request.httpMethod ?? "GET") \(url ?? "none"), status: \(statusCode.map(String.init) ?? "none")>"
     }
 
     // MARK: The lifecycle

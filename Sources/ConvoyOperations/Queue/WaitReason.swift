@@ -75,7 +75,9 @@ extension RequestOperationQueue {
             if reason == nil { hosts[host, default: (0, 0)].running += 1 } else { hosts[host, default: (0, 0)].waiting += 1 }
         }
         let waiting = reasons.values.reduce(0, +)
-        let title = "\(type(of: self))\(name.map { " \"\($0)\"" } ?? "")\(isSuspended ? " (suspended)" : "")"
+        // Foundation names a queue without a name after its class and address.
+        let givenName = name.flatMap { $0.hasPrefix("NSOperationQueue 0x") ? nil : " \"\($0)\"" } ?? ""
+        let title = "\(type(of: self))\(givenName)\(isSuspended ? " (suspended)" : "")"
         var lines = ["\(title): \(members.count - waiting) running, \(waiting) waiting"]
         for reason in WaitReason.allCases {
             guard let count = reasons[reason] else { continue }
