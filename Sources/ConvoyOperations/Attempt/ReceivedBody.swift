@@ -59,7 +59,7 @@ struct ReceivedBody: ~Copyable {
         guard let head else { return request }
         let whole = request.urlRequest
         resumption = Resumption(after: head, of: whole, offset: offset, total: total)
-        return .foundation(resumption?.request(whole) ?? whole)
+        return TransferRequest(resumption?.request(whole) ?? whole)
     }
 
     /// Makes the next attempt request the complete body, because the response was unusable.

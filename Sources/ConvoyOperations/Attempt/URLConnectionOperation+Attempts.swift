@@ -149,11 +149,11 @@ extension URLConnectionOperation {
                 if let preparation {
                     var request = request
                     try preparation.run(&request)
-                    let prepared = request
+                    let prepared = TransferRequest(request)
                     // Check and replace under one lock, so that the request of an ended attempt does not change.
                     let old = core.withLock { core -> TransferRequest? in
                         guard attempt.phase.isUnderWay else { return nil }
-                        defer { core.request = .foundation(prepared) }
+                        defer { core.request = prepared }
                         return core.request
                     }
                     guard old != nil else { return nil }

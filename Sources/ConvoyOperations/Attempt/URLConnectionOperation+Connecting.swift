@@ -101,7 +101,7 @@ extension URLConnectionOperation {
                 // Replace only the body, because `request` may contain a token that the operation's own request lacks.
                 var again = request.urlRequest
                 again.httpBodyStream = try replayedRequest().httpBodyStream
-                return .success(.foundation(again))
+                return .success(TransferRequest(again))
             } catch {
                 return .failure(error)
             }

@@ -35,6 +35,6 @@ extension URLConnectionOperation {
             traced.setValue(context.traceparent, forHTTPHeaderField: "traceparent")
             traced.setValue(context.state, forHTTPHeaderField: "tracestate")
         }
-        return .foundation(traced)
+        return TransferRequest(traced)
     }
 }

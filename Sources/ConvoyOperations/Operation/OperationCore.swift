@@ -280,7 +280,7 @@ extension OperationCore {
     ) -> ConnectionExtras? {
         let authentication = self.authentication
         if let continuation = authentication?.continuation {
-            request = .foundation(continuation.request)
+            request = TransferRequest(continuation.request)
             attempt.configuration.continuation = continuation.place
         }
         if self.redirects != nil { self.redirects = authentication?.continuation?.redirects }

@@ -6,13 +6,8 @@ import FoundationNetworking
 
 /// Methods that modify the request of an operation, and renew the stream of its body.
 extension URLConnectionOperation {
-    /// Whether the request must not use a cellular network. Prepared requests have no such setting.
-    package final var barsCellularAccess: Bool {
-        core.withLock { core in
-            guard case .foundation(let request) = core.request else { return false }
-            return !request.allowsCellularAccess
-        }
-    }
+    /// Whether the request must not use a cellular network.
+    package final var barsCellularAccess: Bool { core.withLock { $0.request }.barsCellularAccess }
 
     /// Modifies the request before the operation starts.
     package final func changeRequest(_ change: (inout URLRequest) -> Void) {
@@ -24,7 +19,7 @@ extension URLConnectionOperation {
 
     /// Replaces the request.
     final func replaceRequest(with request: URLRequest) {
-        set(TransferRequest.foundation(request)) { swap(&$0.request, &$1) }
+        set(TransferRequest(request)) { swap(&$0.request, &$1) }
     }
 
     /// Returns a new stream for the body, positioned at its start; nil if no new stream can be created. Calls user

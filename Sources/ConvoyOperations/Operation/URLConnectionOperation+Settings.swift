@@ -54,7 +54,7 @@ extension URLConnectionOperation {
             let old = core.request
             var request = old.urlRequest
             request.httpBodyStream = input.stream
-            core.request = .foundation(request)
+            core.request = TransferRequest(request)
             return old
         }
         withExtendedLifetime(old) {}

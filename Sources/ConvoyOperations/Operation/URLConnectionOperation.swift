@@ -38,7 +38,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// value. Set untrusted values through `allHTTPHeaderFields`, a request serializer or a manager's `headers`, where
     /// invalid characters are detected.
     public required init(request: URLRequest) {
-        core = Locked(OperationCore(.foundation(request), RequestSettings()))
+        core = Locked(OperationCore(TransferRequest(request), RequestSettings()))
         super.init()
         // A user's subclass may override `start()`. Operations may become ready on the network thread, which must not
         // run user code.
@@ -177,13 +177,11 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// The request, as passed to the initializer or as modified by `prepare`.
     public final var request: URLRequest {
         let request = core.withLock { $0.request }
-        guard case .prepared(let prepared) = request else { return request.urlRequest }
-        // If several threads create the request concurrently, the first result is kept.
-        let made = prepared.urlRequest
-        return core.withLock { core in
-            if case .prepared = core.request { core.request = .foundation(made) }
-            return core.request.urlRequest
-        }
+        guard !request.isFoundationRequest else { return request.urlRequest }
+        let made = request.urlRequest
+        let kept = request.keeping(made)
+        core.withLock { if $0.request === request { $0.request = kept } }
+        return made
     }
 
     /// The response; nil until its head has arrived. If the body was continued after a pause, this is the response with

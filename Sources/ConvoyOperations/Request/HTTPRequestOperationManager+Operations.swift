@@ -54,9 +54,9 @@ extension HTTPRequestOperationManager {
                 let prepared = template.request(call, to: reference, body: body, under: settings)
             {
                 let host = reference.leadsToBase ? baseHost : reference.target.place
-                operation = Self.operation(.prepared(prepared), settings, handlers, host: host)
+                operation = Self.operation(prepared, settings, handlers, host: host)
             } else {
-                operation = Self.operation(.foundation(try request(of: call, body: body)), settings, handlers)
+                operation = Self.operation(TransferRequest(try request(of: call, body: body)), settings, handlers)
             }
         } else {
             operation = makeOperation(request: try request(of: call, body: body))

@@ -156,7 +156,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// change all operations of a manager.
     open func makeOperation(request: URLRequest) -> HTTPRequestOperation {
         let (settings, handlers) = state.withLock { ($0.settings, $0.handlers) }
-        return Self.operation(.foundation(request), settings, handlers)
+        return Self.operation(TransferRequest(request), settings, handlers)
     }
 
     /// Adds operations to `operationQueue`, in the given order.

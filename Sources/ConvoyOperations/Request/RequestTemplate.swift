@@ -72,7 +72,7 @@ final class RequestTemplate: Sendable {
     ///   - settings: The settings, which determine the origins that receive secrets.
     func request(
         _ call: RequestArguments, to reference: SimpleURLReference, body: RequestBody?, under settings: RequestSettings
-    ) -> PreparedRequest? {
+    ) -> TransferRequest? {
         guard call.method == .get || Self.methods.contains(call.method) else { return nil }
         var (query, data, contentType) = ("", Data?.none, String?.none)
         let isBare = isGetBare && call.method == .get && call.parameters == nil && body == nil
@@ -88,7 +88,7 @@ final class RequestTemplate: Sendable {
             let address = reference.address(appending: query),
             let header = header(adding: call.headers, contentType, hasBody: data?.isEmpty == false)
         else { return nil }
-        return PreparedRequest(
+        return TransferRequest(
             address: address, isSentAsWritten: reference.isSentAsWritten, method: call.method.rawValue, header: header,
             body: data, timeoutInterval: timeoutInterval)
     }

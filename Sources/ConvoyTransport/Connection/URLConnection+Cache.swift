@@ -117,28 +117,6 @@ extension URLConnection {
     }
 }
 
-extension TransferRequest {
-    /// The cache policy of the request.
-    var cachePolicy: CachePolicy {
-        guard case .foundation(let request) = self else { return .protocolPolicy }
-        return switch request.cachePolicy {
-        case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData: .reload
-        case .returnCacheDataElseLoad: .storedElseLoad
-        case .returnCacheDataDontLoad: .storedOnly
-        case .reloadRevalidatingCacheData: .reloadRevalidating
-        default: .protocolPolicy
-        }
-    }
-
-    /// The same request with revalidation forced in every cache, unless the request has its own `Cache-Control`.
-    package var revalidating: TransferRequest {
-        var request = urlRequest
-        guard request.cachePolicy == .useProtocolCachePolicy else { return self }
-        request.cachePolicy = .reloadRevalidatingCacheData
-        return .foundation(request)
-    }
-}
-
 /// A response head in the cache's representation: strings with one character per byte, so that no information is lost.
 extension ResponseHead {
     /// The head in the cache's representation.

@@ -280,7 +280,7 @@ extension URLConnection: EasyHandleOwner {
         if exchange.response.dropsExpectation {
             var request = exchange.request.urlRequest
             request.setValue(nil, forHTTPHeaderField: "Expect")
-            again.request = .foundation(request)
+            again.request = TransferRequest(request)
         }
         if exchange.response.isMisdirected { again.isAlone = true }
         load(again)

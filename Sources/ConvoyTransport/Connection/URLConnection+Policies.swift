@@ -235,23 +235,6 @@ extension URLConnection {
     }
 }
 
-extension TransferRequest {
-    var handlesCookies: Bool {
-        switch self {
-        case .foundation(let request): request.httpShouldHandleCookies
-        case .prepared: true
-        }
-    }
-
-    /// The site that makes the request; nil if it is the site of the URL itself.
-    var site: URL? {
-        switch self {
-        case .foundation(let request): request.mainDocumentURL
-        case .prepared: nil
-        }
-    }
-}
-
 extension CookieTarget {
     /// Creates the target for a URL, with the path that libcurl sends; nil if libcurl rejects the URL.
     package init?(_ address: HTTPAddress) {

@@ -110,7 +110,7 @@ extension URLConnection {
     func follow(_ request: URLRequest) {
         finishTransaction()
         followedRedirects += 1
-        load(Exchange(.foundation(request), after: exchange.flow))
+        load(Exchange(TransferRequest(request), after: exchange.flow))
     }
 }
 

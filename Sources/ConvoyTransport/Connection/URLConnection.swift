@@ -85,7 +85,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         request: URLRequest, configuration: ConnectionConfiguration = ConnectionConfiguration(),
         delegate: any URLConnectionDelegate, thread: NetworkThread = .shared
     ) {
-        self.init(.foundation(request), configuration: configuration, delegate: delegate, thread: thread)
+        self.init(TransferRequest(request), configuration: configuration, delegate: delegate, thread: thread)
     }
 
     package init(

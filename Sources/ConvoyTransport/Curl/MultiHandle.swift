@@ -148,27 +148,13 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         of request: TransferRequest, addingUserAgent: Bool, identity: Bool = false, authorization: String?,
         proxyAuthorization: String?, cookie: [UInt8]?
     ) throws(URLError) -> RequestHeader {
-        let source: RequestHeader.Source
-        switch request {
-        case .prepared(let request):
-            guard authorization != nil || proxyAuthorization != nil || cookie != nil || identity else {
-                return request.header
-            }
-            var own = request.header.source
-            own.asksForIdentity = identity
-            if authorization != nil { own.authorization = authorization }
-            own.proxyAuthorization = proxyAuthorization
-            own.cookie = cookie
-            source = own
-        case .foundation(let request):
-            source = RequestHeader.Source(
-                fields: request.allHTTPHeaderFields ?? [:],
-                hasBody: request.httpBodyStream != nil || !(request.httpBody?.isEmpty ?? true),
-                isStreamed: request.httpBodyStream != nil, forbidsReuse: request.cachePolicy.forbidsReuse,
-                demandsValidation: request.cachePolicy.demandsValidation, addsUserAgent: addingUserAgent,
-                asksForIdentity: identity, authorization: authorization, proxyAuthorization: proxyAuthorization,
-                cookie: cookie)
-        }
+        let isChanged = identity || authorization != nil || proxyAuthorization != nil || cookie != nil
+        if !isChanged, let header = request.header { return header }
+        var source = request.headerSource(addingUserAgent: addingUserAgent)
+        if identity { source.asksForIdentity = true }
+        if let authorization { source.authorization = authorization }
+        if let proxyAuthorization { source.proxyAuthorization = proxyAuthorization }
+        if let cookie { source.cookie = cookie }
         return try header(of: source, url: request.url)
     }
 

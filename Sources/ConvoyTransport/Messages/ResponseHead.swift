@@ -22,9 +22,10 @@ public final class ResponseHead: Sendable {
         case text(String)
 
         init(_ request: TransferRequest) {
-            switch request {
-            case .foundation(let request): self = .url(request.url ?? URL(fileURLWithPath: "/"))
-            case .prepared(let request): self = .text(request.address.text)
+            if !request.isFoundationRequest, let address = request.address {
+                self = .text(address.text)
+            } else {
+                self = .url(request.url ?? URL(fileURLWithPath: "/"))
             }
         }
     }

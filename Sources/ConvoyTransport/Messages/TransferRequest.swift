@@ -3,145 +3,28 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// A request for a transfer: Foundation's type, or a prepared request.
-package enum TransferRequest: Sendable {
-    case foundation(URLRequest)
-    case prepared(PreparedRequest)
-
-    package var url: URL? {
-        switch self {
-        case .foundation(let request): request.url
-        case .prepared(let request): request.url
-        }
-    }
-
-    /// The target; nil if the scheme of the URL is neither http nor https.
-    package var target: Target? {
-        switch self {
-        case .foundation(let request): request.url.flatMap { Target($0) }
-        case .prepared(let request): request.address.target
-        }
-    }
-
-    package var method: String {
-        switch self {
-        case .foundation(let request): request.httpMethod ?? "GET"
-        case .prepared(let request): request.method
-        }
-    }
-
-    /// The service type of the request's traffic; the default for a prepared request.
-    var serviceType: NetworkServiceType {
-        switch self {
-        case .foundation(let request): NetworkServiceType(request.networkServiceType)
-        case .prepared: .default
-        }
-    }
-
-    package var timeoutInterval: TimeInterval {
-        switch self {
-        case .foundation(let request): request.timeoutInterval
-        case .prepared(let request): request.timeoutInterval
-        }
-    }
-
-    /// Returns the same request with a different idle timeout, in seconds.
-    package func with(timeoutInterval: TimeInterval) -> TransferRequest {
-        switch self {
-        case .foundation(var request):
-            request.timeoutInterval = timeoutInterval
-            return .foundation(request)
-        case .prepared(let request):
-            return .prepared(request.with(timeoutInterval: timeoutInterval))
-        }
-    }
-
-    /// Returns the same request for a different URL.
-    func with(address: HTTPAddress) throws(URLError) -> TransferRequest {
-        switch self {
-        case .foundation(var request):
-            guard let url = URL(string: address.text) else { throw URLError(.badURL, url: request.url, "Invalid URL.") }
-            request.url = url
-            return .foundation(request)
-        case .prepared(let request):
-            return .prepared(request.with(address: address))
-        }
-    }
-
-    /// Returns the same request with an `Authorization` that replaces its own.
-    package func with(authorization value: String) throws(URLError) -> TransferRequest {
-        switch self {
-        case .foundation(var request):
-            request.setValue(value, forHTTPHeaderField: "Authorization")
-            return .foundation(request)
-        case .prepared(let request):
-            return .prepared(request.with(header: try request.header.withToken(value)))
-        }
-    }
-
-    /// Whether the request has its own `Authorization`.
-    var hasAuthorization: Bool {
-        switch self {
-        case .foundation(let request): request.value(forHTTPHeaderField: "Authorization") != nil
-        case .prepared(let request): request.header.setsAuthorization
-        }
-    }
-
-    /// The `Proxy-Authorization` that the user set.
-    var proxyAuthorization: String? {
-        switch self {
-        case .foundation(let request): request.value(forHTTPHeaderField: "Proxy-Authorization")
-        case .prepared(let request): request.header.ownProxyAuthorization
-        }
-    }
-
-    /// Whether the path and the query are sent as written.
-    var isSentAsWritten: Bool {
-        guard case .prepared(let request) = self else { return false }
-        return request.isSentAsWritten
-    }
-
-    package var bodyStream: InputStream? {
-        guard case .foundation(let request) = self else { return nil }
-        return request.httpBodyStream
-    }
-
-    package var body: Data? {
-        switch self {
-        case .foundation(let request): request.httpBody
-        case .prepared(let request): request.body
-        }
-    }
-
-    /// The request as Foundation's type. Creating it from a prepared request takes some microseconds.
-    package var urlRequest: URLRequest {
-        switch self {
-        case .foundation(let request): request
-        case .prepared(let request): request.urlRequest
-        }
-    }
-}
-
-/// A request that needs no further validation, like most requests.
+/// The request of one transfer.
 ///
-/// Foundation's `URLRequest` is created from it only on demand: creating, copying and reading one takes as long as all
-/// other work for a small request. This type is a class, because a request is passed on a dozen times.
-package final class PreparedRequest: Sendable {
-    /// The URL, parsed when the request was created.
-    package let address: HTTPAddress
+/// It is created once, from a `URLRequest` or from a manager's arguments. Foundation's form is created only if somebody
+/// reads it: creating, copying and reading one takes as long as all other work for a small request. This type is a class,
+/// because a request is passed on a dozen times.
+package final class TransferRequest: Sendable {
+    /// The parsed URL; nil for a URL that HTTP does not allow. See `RequestRules`.
+    package let address: HTTPAddress?
     /// Whether the path and the query are sent as written, because libcurl has nothing to resolve or encode in them.
     let isSentAsWritten: Bool
-    /// A method that Foundation does not modify: a token (RFC 9110, section 5.6.2) in uppercase.
     package let method: String
-    /// The header of a request with this body.
-    package let header: RequestHeader
+    /// The header, if it has been validated already.
+    package let header: RequestHeader?
     package let body: Data?
     /// The idle timeout in seconds; 0 or less for no limit.
     package let timeoutInterval: TimeInterval
+    /// Foundation's form, if it exists. It contains the options that only it has, such as the cache policy.
+    private let foundationRequest: URLRequest?
 
-    package init(
-        address: HTTPAddress, isSentAsWritten: Bool, method: String, header: RequestHeader, body: Data?,
-        timeoutInterval: TimeInterval
+    private init(
+        address: HTTPAddress?, isSentAsWritten: Bool, method: String, header: RequestHeader?, body: Data?,
+        timeoutInterval: TimeInterval, foundationRequest: URLRequest?
     ) {
         self.address = address
         self.isSentAsWritten = isSentAsWritten
@@ -149,27 +32,149 @@ package final class PreparedRequest: Sendable {
         self.header = header
         self.body = body
         self.timeoutInterval = timeoutInterval
+        self.foundationRequest = foundationRequest
     }
 
-    /// Returns the same request with the given changes.
-    func with(
-        address: HTTPAddress? = nil, header: RequestHeader? = nil, timeoutInterval: TimeInterval? = nil
-    ) -> PreparedRequest {
-        PreparedRequest(
+    /// Creates a request from validated parts.
+    ///
+    /// - Parameters:
+    ///   - method: A method that Foundation does not modify: a token (RFC 9110, section 5.6.2) in uppercase.
+    ///   - header: The header of a request with this body.
+    package convenience init(
+        address: HTTPAddress, isSentAsWritten: Bool, method: String, header: RequestHeader, body: Data?,
+        timeoutInterval: TimeInterval
+    ) {
+        self.init(
+            address: address, isSentAsWritten: isSentAsWritten, method: method, header: header, body: body,
+            timeoutInterval: timeoutInterval, foundationRequest: nil)
+    }
+
+    /// Creates a request from Foundation's form. `RequestRules` validates it before it is sent.
+    package convenience init(_ request: URLRequest) {
+        self.init(
+            address: request.url.flatMap { RequestRules.address(of: $0) }, isSentAsWritten: false,
+            method: request.httpMethod ?? "GET", header: nil, body: request.httpBody,
+            timeoutInterval: request.timeoutInterval, foundationRequest: request)
+    }
+
+    // MARK: Changes
+
+    /// Returns the same request with a different idle timeout, in seconds.
+    package func with(timeoutInterval: TimeInterval) -> TransferRequest {
+        changed(timeoutInterval: timeoutInterval) { $0.timeoutInterval = timeoutInterval }
+    }
+
+    /// Returns the same request for a different URL.
+    func with(address: HTTPAddress) throws(URLError) -> TransferRequest {
+        guard let url = URL(string: address.text) else { throw URLError(.badURL, url: url, "Invalid URL.") }
+        return changed(address: address) { $0.url = url }
+    }
+
+    /// Returns the same request with an `Authorization` that replaces its own.
+    package func with(authorization value: String) throws(URLError) -> TransferRequest {
+        changed(header: try header?.withToken(value)) { $0.setValue(value, forHTTPHeaderField: "Authorization") }
+    }
+
+    /// Returns the same request, which keeps its Foundation form for later readers.
+    package func keeping(_ request: URLRequest) -> TransferRequest { changed(foundationRequest: request) { _ in } }
+
+    private func changed(
+        address: HTTPAddress? = nil, header: RequestHeader? = nil, timeoutInterval: TimeInterval? = nil,
+        foundationRequest: URLRequest? = nil, _ change: (inout URLRequest) -> Void
+    ) -> TransferRequest {
+        var foundationRequest = foundationRequest ?? self.foundationRequest
+        if var request = foundationRequest {
+            change(&request)
+            foundationRequest = request
+        }
+        return TransferRequest(
             address: address ?? self.address, isSentAsWritten: isSentAsWritten, method: method,
-            header: header ?? self.header, body: body,
-            timeoutInterval: timeoutInterval ?? self.timeoutInterval)
+            header: header ?? self.header, body: body, timeoutInterval: timeoutInterval ?? self.timeoutInterval,
+            foundationRequest: foundationRequest)
     }
 
-    package var url: URL? { URL(string: address.text) }
+    // MARK: Parts
 
+    /// The URL; nil if the request has none.
+    package var url: URL? {
+        if let foundationRequest { return foundationRequest.url }
+        return address.flatMap { URL(string: $0.text) }
+    }
+
+    /// The target; nil for a URL that HTTP does not allow.
+    package var target: Target? { address?.target }
+
+    /// Whether the request has its own `Authorization`.
+    var hasAuthorization: Bool { header?.setsAuthorization ?? (field("Authorization") != nil) }
+
+    /// The `Proxy-Authorization` that the user set.
+    var proxyAuthorization: String? { header?.ownProxyAuthorization ?? field("Proxy-Authorization") }
+
+    private func field(_ name: String) -> String? { foundationRequest?.value(forHTTPHeaderField: name) }
+
+    package var bodyStream: InputStream? { foundationRequest?.httpBodyStream }
+
+    /// The values from which the header of the request is created.
+    func headerSource(addingUserAgent: Bool) -> RequestHeader.Source {
+        if let header { return header.source }
+        let stream = bodyStream
+        return RequestHeader.Source(
+            fields: foundationRequest?.allHTTPHeaderFields ?? [:], hasBody: stream != nil || body?.isEmpty == false,
+            isStreamed: stream != nil, forbidsReuse: foundationCachePolicy.forbidsReuse,
+            demandsValidation: foundationCachePolicy.demandsValidation, addsUserAgent: addingUserAgent)
+    }
+
+    // MARK: Foundation's options
+
+    /// The request as Foundation's type. If it does not exist yet, creating it takes some microseconds.
     package var urlRequest: URLRequest {
+        if let foundationRequest { return foundationRequest }
         var request = URLRequest(url: url ?? URL(fileURLWithPath: "/"), timeoutInterval: timeoutInterval)
         if method != "GET" { request.httpMethod = method }
-        request.allHTTPHeaderFields = header.source.fields
-        if let value = header.source.authorization { request.setValue(value, forHTTPHeaderField: "Authorization") }
+        if let source = header?.source {
+            request.allHTTPHeaderFields = source.fields
+            if let value = source.authorization { request.setValue(value, forHTTPHeaderField: "Authorization") }
+        }
         request.httpBody = body
         return request
+    }
+
+    /// Whether Foundation's form exists.
+    package var isFoundationRequest: Bool { foundationRequest != nil }
+
+    /// The service type of the request's traffic.
+    var serviceType: NetworkServiceType { foundationRequest.map { NetworkServiceType($0.networkServiceType) } ?? .default }
+
+    /// Whether the request must not use a cellular network.
+    package var barsCellularAccess: Bool { foundationRequest?.allowsCellularAccess == false }
+
+    /// Whether cookies are sent and stored.
+    var handlesCookies: Bool { foundationRequest?.httpShouldHandleCookies ?? true }
+
+    /// The site that makes the request; nil if it is the site of the URL itself.
+    var site: URL? { foundationRequest?.mainDocumentURL }
+
+    private var foundationCachePolicy: URLRequest.CachePolicy {
+        foundationRequest?.cachePolicy ?? .useProtocolCachePolicy
+    }
+
+    /// The cache policy of the request.
+    var cachePolicy: CachePolicy {
+        switch foundationCachePolicy {
+        case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData: .reload
+        case .returnCacheDataElseLoad: .storedElseLoad
+        case .returnCacheDataDontLoad: .storedOnly
+        case .reloadRevalidatingCacheData: .reloadRevalidating
+        default: .protocolPolicy
+        }
+    }
+
+    /// The same request with revalidation forced in every cache, unless the request has its own `Cache-Control`.
+    package var revalidating: TransferRequest {
+        guard foundationCachePolicy == .useProtocolCachePolicy else { return self }
+        var request = urlRequest
+        request.cachePolicy = .reloadRevalidatingCacheData
+        return TransferRequest(request)
     }
 }
 
@@ -182,48 +187,44 @@ package enum RequestRules {
     ///   than http and https, and `.resourceUnavailable` if the request allows only cached responses and `hasCache` is
     ///   false.
     static func address(of request: TransferRequest, hasCache: Bool) throws(URLError) -> HTTPAddress {
-        switch request {
-        case .prepared(let request): return request.address
-        case .foundation(let request):
-            guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
-            let address = try address(of: url)
-            try check(request, url, hasCache: hasCache)
-            return address
-        }
-    }
-
-    private static func check(_ request: URLRequest, _ url: URL, hasCache: Bool) throws(URLError) {
-        let method = request.httpMethod ?? "GET"
+        guard let address = request.address else { throw problem(of: request.url) }
+        let method = request.method
         guard method == "GET" || HTTPSyntax.isToken(method) else {
-            throw URLError(.badURL, url: url, "The method \(method.debugDescription) is not a token (RFC 9110, 5.6.2).")
-        }
-        if request.cachePolicy == .returnCacheDataDontLoad, !hasCache {
             throw URLError(
-                .resourceUnavailable, url: url,
+                .badURL, url: request.url, "The method \(method.debugDescription) is not a token (RFC 9110, 5.6.2).")
+        }
+        if request.cachePolicy == .storedOnly, !hasCache {
+            throw URLError(
+                .resourceUnavailable, url: request.url,
                 "The response is not cached, and the cache policy does not allow a request to the server.")
         }
+        return address
     }
 
-    private static func address(of url: URL) throws(URLError) -> HTTPAddress {
-        let address: HTTPAddress
+    /// Returns the parsed URL; nil for a URL that HTTP does not allow.
+    static func address(of url: URL) -> HTTPAddress? {
+        guard let address = try? HTTPAddress.reading(url.absoluteString), !address.hasUserInfo else { return nil }
+        return address
+    }
+
+    /// The error for a URL that HTTP does not allow.
+    private static func problem(of url: URL?) -> URLError {
+        guard let url else { return URLError(.badURL, url: nil, "The request has no URL.") }
         do throws(HTTPAddress.Problem) {
-            address = try HTTPAddress.reading(url.absoluteString)
+            _ = try HTTPAddress.reading(url.absoluteString)
         } catch {
             switch error {
-            case .noScheme: throw URLError(.badURL, url: url, "The URL has no scheme.")
+            case .noScheme: return URLError(.badURL, url: url, "The URL has no scheme.")
             case .otherScheme(let scheme):
-                throw URLError(.unsupportedURL, url: url, "The scheme \(scheme) is neither http nor https.")
-            case .noHost: throw URLError(.badURL, url: url, "The URL has no host, or an invalid host or port.")
+                return URLError(.unsupportedURL, url: url, "The scheme \(scheme) is neither http nor https.")
+            case .noHost: return URLError(.badURL, url: url, "The URL has no host, or an invalid host or port.")
             }
         }
-        guard !address.hasUserInfo else {
-            // libcurl would send the user information, and logs of the URL would contain it (RFC 9110, section 4.2.4).
-            throw URLError(
-                .badURL, url: url,
-                "The URL contains a user name or a password. Set the operation's credential, or an Authorization header, "
-                    + "instead.")
-        }
-        return address
+        // libcurl would send the user information, and logs of the URL would contain it (RFC 9110, section 4.2.4).
+        return URLError(
+            .badURL, url: url,
+            "The URL contains a user name or a password. Set the operation's credential, or an Authorization header, "
+                + "instead.")
     }
 
     /// Returns whether sending a request with this method twice has the same effect as sending it once (RFC 9110,

@@ -287,7 +287,7 @@ final class SecretConnection: Connection, @unchecked Sendable {
         guard !redirect.withholdsBody(of: answer) else {
             return end { $0.connection(self, didFailWith: URLError(.badServerResponse)) }
         }
-        rules.replaceExchange(with: Exchange(.foundation(answer)))
+        rules.replaceExchange(with: Exchange(TransferRequest(answer)))
         rules.followedRedirects += 1
         position.path.append(server < 0 ? position.path.last ?? 0 : server)
         let added = answer.value(forHTTPHeaderField: SecretChain.ofHandler)

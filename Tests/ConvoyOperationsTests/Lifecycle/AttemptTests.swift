@@ -27,7 +27,7 @@ import Testing
         over network: ThreadedTransport
     ) -> (Attempt, any Connection) {
         let attempt = Attempt(number, after: earlier, operation.settings.prepared)
-        _ = attempt.begin(of: operation, sending: .foundation(operation.request), memoryLimit: .max)
+        _ = attempt.begin(of: operation, sending: TransferRequest(operation.request), memoryLimit: .max)
         let connection = network.connection(
             for: operation.request, configuration: ConnectionConfiguration(), delegate: attempt)
         return (attempt, connection)
@@ -63,7 +63,7 @@ import Testing
         let new = Attempt(2, after: old, operation.settings.prepared)
         #expect(new.body.offset == 4 && new.progress.bytesReceived == 4 && new.progress.bytesExpectedToReceive == 8)
         #expect(old.body.offset == 0 && old.body.head == nil)
-        let request = new.begin(of: operation, sending: .foundation(operation.request), memoryLimit: .max)
+        let request = new.begin(of: operation, sending: TransferRequest(operation.request), memoryLimit: .max)
         #expect(request.urlRequest.value(forHTTPHeaderField: "Range") == "bytes=4-")
         #expect(request.urlRequest.value(forHTTPHeaderField: "If-Range") == "\"a\"")
         new.abandon()

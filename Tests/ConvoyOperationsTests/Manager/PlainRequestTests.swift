@@ -103,9 +103,9 @@ import Testing
                 #expect((one as NSError).code == (other as NSError).code, what)
             case (.success(let request), .success(let operation)):
                 let given = operation.core.withLock { $0.request }
-                if case .prepared(let prepared) = given {
+                if let header = given.header {
                     preparedCount += 1
-                    try expectSame(prepared, request, what)
+                    try expectSame(given, header, request, what)
                     #expect(operation.schedulingHost == Target.place(of: request.url), what)
                 }
                 let own = operation.request
@@ -119,11 +119,14 @@ import Testing
         #expect(preparedCount > rounds / 6 && failures > rounds / 120, "\(preparedCount) prepared, \(failures) failures")
     }
 
-    private func expectSame(_ prepared: PreparedRequest, _ request: URLRequest, _ what: Comment) throws {
-        #expect(prepared.address == (try RequestRules.address(of: .foundation(request), hasCache: false)), what)
-        let header = try RequestHeader(
+    private func expectSame(
+        _ prepared: TransferRequest, _ header: RequestHeader, _ request: URLRequest, _ what: Comment
+    ) throws {
+        let address = try RequestRules.address(of: TransferRequest(request), hasCache: false)
+        #expect(prepared.address == address, what)
+        let expected = try RequestHeader(
             .init(fields: request.allHTTPHeaderFields ?? [:], hasBody: request.httpBody?.isEmpty == false), url: nil)
-        #expect(prepared.header.source == header.source, what)
+        #expect(header.source == expected.source, what)
         #expect(prepared.body == request.httpBody, what)
     }
 

@@ -156,7 +156,7 @@ import Testing
 
     @Test(arguments: [(200, true), (299, true), (300, false)])
     func `the known length is kept until a successful response replaces it`(status: Int, endsIt: Bool) throws {
-        let request = TransferRequest.foundation(URLRequest(url: try #require(URL(string: Self.place))))
+        let request = TransferRequest(URLRequest(url: try #require(URL(string: Self.place))))
         let first = try head(200, [("ETag", "\"a\""), ("Content-Length", "1000")])
         var body = ReceivedBody()
         _ = body.begin(sending: request)

@@ -61,7 +61,7 @@ enum FieldPlace: CaseIterable, Sendable, CustomTestStringConvertible {
             var head = try Self.head(parser)
             if self == .stored {
                 let request = URLRequest(url: head.url)
-                head = ResponseHead(head.forCache, of: .foundation(request), length: 0, use: .fresh)
+                head = ResponseHead(head.forCache, of: TransferRequest(request), length: 0, use: .fresh)
             }
             return .fields(head.fields.map { "\($0.name): \($0.value)" })
         case .interim:
