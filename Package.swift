@@ -18,6 +18,8 @@ let package = Package(
         .library(name: "ConvoyCookies", targets: ["ConvoyCookies"]),
         .library(name: "ConvoyCache", targets: ["ConvoyCache"]),
         .library(name: "ConvoyOperations", targets: ["ConvoyOperations"]),
+        .library(name: "ConvoyDiagnostics", targets: ["ConvoyDiagnostics"]),
+        .library(name: "ConvoyMigration", targets: ["ConvoyMigration"]),
         .library(name: "ConvoyDownloads", targets: ["ConvoyDownloads"]),
         .library(name: "ConvoySession", targets: ["ConvoySession"]),
         .library(name: "ConvoyRealtime", targets: ["ConvoyRealtime"]),
@@ -116,6 +118,13 @@ let package = Package(
                 "ConvoyReachability", "ConvoySupport",
             ],
             swiftSettings: swiftSettings),
+        // What is built on the event log and on the state of operations.
+        .target(
+            name: "ConvoyDiagnostics",
+            dependencies: [
+                "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+            ],
+            swiftSettings: swiftSettings),
         .target(
             name: "ConvoyDownloads",
             dependencies: [
@@ -147,8 +156,16 @@ let package = Package(
             name: "Convoy",
             dependencies: [
                 "ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyCookies", "ConvoyCache",
-                "ConvoyOperations", "ConvoyDownloads", "ConvoyReachability", "ConvoyRealtime", "ConvoySession",
-                "ConvoyUploads",
+                "ConvoyDiagnostics", "ConvoyOperations", "ConvoyDownloads", "ConvoyReachability", "ConvoyRealtime",
+                "ConvoySession", "ConvoyUploads",
+            ],
+            swiftSettings: swiftSettings),
+        // AFNetworking's names, for a program that is being ported. Not part of the umbrella.
+        .target(
+            name: "ConvoyMigration",
+            dependencies: [
+                "ConvoyDiagnostics", "ConvoyDownloads", "ConvoyOperations", "ConvoyReachability", "ConvoyRealtime",
+                "ConvoySecurity", "ConvoySerialization", "ConvoySession",
             ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella: only a program that stores objects needs it.
@@ -196,14 +213,15 @@ let package = Package(
         .target(
             name: "ConvoyGTK",
             dependencies: [
-                "ConvoyImage", "ConvoyOperations", "ConvoyRealtime", "ConvoySession", "ConvoySupport", "ConvoyTransport",
-                .target(name: "CGTK", condition: .when(traits: ["GTK"])),
+                "ConvoyDiagnostics", "ConvoyImage", "ConvoyOperations", "ConvoyRealtime", "ConvoySession", "ConvoySupport",
+                "ConvoyTransport", .target(name: "CGTK", condition: .when(traits: ["GTK"])),
             ],
             swiftSettings: swiftSettings),
         .target(
             name: "ConvoyWebKit",
             dependencies: [
-                "ConvoyGTK", "ConvoyOperations", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+                "ConvoyDiagnostics", "ConvoyGTK", "ConvoyOperations", "ConvoySerialization", "ConvoySupport",
+                "ConvoyTransport",
                 .target(name: "CGTK", condition: .when(traits: ["GTK"])),
                 .target(name: "CWebKit", condition: .when(traits: ["WebKit"])),
             ],
@@ -213,7 +231,7 @@ let package = Package(
         .executableTarget(
             name: "ConvoyTool",
             dependencies: [
-                "CEpoll", "Convoy", "ConvoySharedQueue", "ConvoySupport", "ConvoyWorkflow",
+                "CEpoll", "Convoy", "ConvoyDiagnostics", "ConvoySharedQueue", "ConvoySupport", "ConvoyWorkflow",
                 .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
             ],
             swiftSettings: swiftSettings),
@@ -288,8 +306,8 @@ let package = Package(
         .executableTarget(
             name: "WidgetProgram",
             dependencies: [
-                "ConvoyCookies", "ConvoyGTK", "ConvoyWebKit", "ConvoyImage", "ConvoyOperations", "ConvoyRealtime",
-                "ConvoySerialization", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
+                "ConvoyCookies", "ConvoyDiagnostics", "ConvoyGTK", "ConvoyWebKit", "ConvoyImage", "ConvoyOperations",
+                "ConvoyRealtime", "ConvoySerialization", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
                 .target(name: "CGTK", condition: .when(traits: ["GTK"])),
                 .target(name: "CWebKit", condition: .when(traits: ["WebKit"])),
             ],
@@ -334,8 +352,8 @@ let package = Package(
         .testTarget(
             name: "ConvoyOperationsTests",
             dependencies: [
-                "ConvoyOperations", "ConvoyCookies", "ConvoyCache", "ConvoyStorySupport", "ConvoySupport",
-                "ConvoyTestServer", "ConvoyTestSupport",
+                "ConvoyOperations", "ConvoyCookies", "ConvoyCache", "ConvoyDiagnostics", "ConvoyStorySupport",
+                "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
             ],
             exclude: ["Retry/decisions.txt"], swiftSettings: swiftSettings),
         // The engine on simulated threads, in every order.
@@ -358,8 +376,9 @@ let package = Package(
             name: "ConvoySessionTests",
             dependencies: [
                 "ConvoyStorySupport",
-                "ConvoySession", "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity",
-                "ConvoySerialization", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport",
+                "ConvoySession", "ConvoyCache", "ConvoyCookies", "ConvoyDiagnostics", "ConvoyDownloads", "ConvoyOperations",
+                "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
+                "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(
@@ -451,8 +470,8 @@ let package = Package(
         .testTarget(
             name: "ConvoyToolTests",
             dependencies: [
-                "ConvoyTool", "Convoy", "ConvoySharedQueue", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
-                "ConvoyWorkflow", .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
+                "ConvoyTool", "Convoy", "ConvoyMigration", "ConvoySharedQueue", "ConvoySupport", "ConvoyTestServer",
+                "ConvoyTestSupport", "ConvoyWorkflow", .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
             ],
             swiftSettings: swiftSettings),
         .testTarget(

@@ -1,6 +1,7 @@
 // The umbrella module: everything that a program needs for requests, under one import.
 @_exported import ConvoyCache
 @_exported import ConvoyCookies
+@_exported import ConvoyDiagnostics
 @_exported import ConvoyDownloads
 @_exported import ConvoyOperations
 @_exported import ConvoyReachability

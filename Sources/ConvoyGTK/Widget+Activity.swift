@@ -1,5 +1,6 @@
 #if GTK
 import CGTK
+import ConvoyDiagnostics
 import ConvoyOperations
 import Foundation
 

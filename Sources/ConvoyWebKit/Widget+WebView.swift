@@ -1,6 +1,7 @@
 #if WebKit
 import CGTK
 import CWebKit
+import ConvoyDiagnostics
 import ConvoyGTK
 import ConvoyOperations
 import ConvoySerialization

@@ -322,10 +322,3 @@ extension DownloadOperation {
         return ["gz", "tgz", "taz", "svgz", "z", "br", "zst", "tzst", "deb"].contains(url.pathExtension.lowercased())
     }
 }
-
-// This extension declares the names of AFDownloadRequestOperation, an extension of AFNetworking 2, so that the compiler
-// suggests the replacements.
-
-/// A download to a file (AFDownloadRequestOperation).
-@available(*, unavailable, renamed: "DownloadOperation")
-public typealias AFDownloadRequestOperation = DownloadOperation

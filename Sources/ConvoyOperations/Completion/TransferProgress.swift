@@ -27,7 +27,7 @@ public struct TransferProgress: Sendable, Hashable {
     }
 
     /// Creates the progress of a transfer that has not moved any bytes.
-    init() {}
+    package init() {}
 }
 
 /// Properties and methods that report the progress of a transfer.
@@ -75,7 +75,7 @@ extension URLConnectionOperation {
     /// Adds a follower of the progress, called first with the current progress and last with the final progress.
     ///
     /// - Returns: A closure that stops following early.
-    final func followProgress(_ follower: ProgressFollower) -> @Sendable () -> Void {
+    package final func followProgress(_ follower: ProgressFollower) -> @Sendable () -> Void {
         declare(.progress)
         return progressReport.follow(self, with: follower)
     }
@@ -133,11 +133,16 @@ extension HTTPRequestOperation {
 }
 
 /// The receiver of a transfer's progress. Both closures may be called on any thread, and must return quickly.
-struct ProgressFollower: Sendable {
+package struct ProgressFollower: Sendable {
     /// The closure called when bytes have been transferred.
     let move: @Sendable (TransferProgress) -> Void
     /// The closure called after the final progress.
     let end: @Sendable () -> Void
+
+    package init(move: @escaping @Sendable (TransferProgress) -> Void, end: @escaping @Sendable () -> Void) {
+        self.move = move
+        self.end = end
+    }
 }
 
 /// The combined progress of several transfers.

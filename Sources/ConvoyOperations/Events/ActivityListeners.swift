@@ -3,14 +3,14 @@ import Foundation
 import Synchronization
 
 /// A listener that is called when any operation of the process becomes active or inactive.
-protocol ActivityListener: AnyObject, Sendable {
+package protocol ActivityListener: AnyObject, Sendable {
     /// Called when an operation has begun, stopped, resumed or ended. The operation's state shows the current activity,
     /// and may be newer than this change. Called on any thread; must return quickly.
     func activityDidChange(of operation: URLConnectionOperation)
 }
 
 /// The listeners of all operations. Without listeners, each change to an operation costs one atomic read.
-enum ActivityListeners {
+package enum ActivityListeners {
     private struct Listener {
         weak var object: (any ActivityListener)?
     }
@@ -19,7 +19,7 @@ enum ActivityListeners {
     private static let all = Locked<[ObjectIdentifier: Listener]>([:])
 
     /// Adds a listener for all later changes, without retaining it.
-    static func add(_ listener: any ActivityListener) {
+    package static func add(_ listener: any ActivityListener) {
         all.withLock { all in
             all[ObjectIdentifier(listener)] = Listener(object: listener)
             areListening.store(true, ordering: .sequentiallyConsistent)
@@ -27,7 +27,7 @@ enum ActivityListeners {
     }
 
     /// Removes a listener. Call this before the listener is released.
-    static func remove(_ listener: any ActivityListener) {
+    package static func remove(_ listener: any ActivityListener) {
         all.withLock { all in
             all[ObjectIdentifier(listener)] = nil
             areListening.store(!all.isEmpty, ordering: .sequentiallyConsistent)

@@ -4,10 +4,32 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
+/// A request as an attempt would send it, with the idle timeout and the current token.
+package struct RequestPreview: Sendable {
+    package let request: URLRequest
+    package let configuration: ConnectionConfiguration
+    /// The operation's own credential, if the request's target may receive it.
+    package let credential: URLCredential?
+    package let cookies: CookieKeeperReference?
+    /// Whether Convoy's `User-Agent` is added to a request without one.
+    package let addsUserAgent: Bool
+}
+
 /// Methods that modify the request of an operation, and renew the stream of its body.
 extension URLConnectionOperation {
     /// Whether the request must not use a cellular network.
     package final var barsCellularAccess: Bool { core.withLock { $0.request }.barsCellularAccess }
+
+    /// The request as the next attempt would send it.
+    package final var requestPreview: RequestPreview {
+        let (plain, values, credential, authenticator) = core.withLock {
+            ($0.requestWithTimeout(under: $0.common.prepared), $0.common.values, $0.credentialSource.own, $0.authenticator)
+        }
+        let request = authenticator?.token.flatMap { try? authorized(plain, with: $0) } ?? plain
+        return RequestPreview(
+            request: request.urlRequest, configuration: values.connectionConfiguration, credential: credential,
+            cookies: values.cookies, addsUserAgent: values.holder.addsUserAgent)
+    }
 
     /// Modifies the request before the operation starts.
     package final func changeRequest(_ change: (inout URLRequest) -> Void) {

@@ -172,6 +172,12 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         // but it permanently blocks the thread that adds a cancelled operation behind a barrier.
     }
 
+    /// Whether the work has begun and continues automatically.
+    package final var isUnderWay: Bool {
+        let life = lifecycle.value
+        return life.state == .executing || life.isBackingOff
+    }
+
     // MARK: Results
 
     /// The request, as passed to the initializer or as modified by `prepare`.

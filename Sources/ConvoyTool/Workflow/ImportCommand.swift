@@ -1,3 +1,4 @@
+import ConvoyDiagnostics
 import ConvoyWorkflow
 import Foundation
 

@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 
+@testable import ConvoyDiagnostics
 @testable import ConvoyOperations
 
 /// The times at which activity is shown and hidden, in simulated time.

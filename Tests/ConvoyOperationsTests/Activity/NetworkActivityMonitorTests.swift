@@ -3,6 +3,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
+@testable import ConvoyDiagnostics
 @testable import ConvoyOperations
 
 /// The count of running operations and its indicator.

@@ -4,6 +4,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
+@testable import ConvoyDiagnostics
 @testable import ConvoyOperations
 
 /// Views bound to an operation.

@@ -1,5 +1,6 @@
 import ConvoyCache
 import ConvoyCookies
+import ConvoyDiagnostics
 import ConvoySecurity
 import ConvoySerialization
 import ConvoyTestServer

@@ -7,6 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
+@testable import ConvoyDiagnostics
 @testable import ConvoyOperations
 
 private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")

@@ -7,6 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
+@testable import ConvoyDiagnostics
 @testable import ConvoyOperations
 
 /// The visible and omitted parts of a command.

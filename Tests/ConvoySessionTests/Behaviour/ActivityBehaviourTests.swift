@@ -1,3 +1,4 @@
+import ConvoyDiagnostics
 import ConvoyDownloads
 import ConvoyOperations
 import ConvoySerialization

@@ -6,6 +6,7 @@ import Testing
     /// Lines of programs for AFNetworking, with the names that Swift 2 and 3 imported, and the expected diagnostic for each.
     private static let port = #"""
         import Convoy
+        import ConvoyMigration
         import Foundation
         import FoundationNetworking
 

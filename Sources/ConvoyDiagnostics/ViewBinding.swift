@@ -1,3 +1,4 @@
+import ConvoyOperations
 import ConvoySupport
 import Foundation
 
@@ -176,14 +177,6 @@ extension ActivityView {
     @discardableResult
     public func setAnimatingWithState(of request: some HTTPRequestHandle, on queue: DispatchQueue = .main) -> ViewBinding {
         setAnimatingWithState(of: request.operation as URLConnectionOperation, on: queue)
-    }
-}
-
-extension URLConnectionOperation {
-    /// Whether the work has begun and continues automatically.
-    fileprivate var isUnderWay: Bool {
-        let life = lifecycle.value
-        return life.state == .executing || life.isBackingOff
     }
 }
 

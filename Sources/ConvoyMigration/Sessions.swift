@@ -1,4 +1,7 @@
+import ConvoyDownloads
+import ConvoyOperations
 import ConvoySerialization
+import ConvoySession
 import Foundation
 import FoundationNetworking
 

@@ -1,3 +1,4 @@
+import ConvoyOperations
 import ConvoySupport
 import Foundation
 
@@ -206,7 +207,7 @@ public final class NetworkActivityMonitor: Sendable {
 
 extension NetworkActivityMonitor: ActivityListener {
     /// Reads the operation's state under the lock, so that the last call, however late, uses the final state.
-    func activityDidChange(of operation: URLConnectionOperation) {
+    package func activityDidChange(of operation: URLConnectionOperation) {
         guard counts(operation) else { return }
         let key = ObjectIdentifier(operation)
         state.withLock { state in

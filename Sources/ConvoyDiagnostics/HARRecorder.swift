@@ -1,3 +1,4 @@
+import ConvoyOperations
 import ConvoySupport
 import ConvoyTransport
 import Foundation

@@ -1,3 +1,4 @@
+import ConvoyOperations
 import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
@@ -250,14 +251,14 @@ extension URLConnectionOperation {
     /// - Parameter includingSecrets: Whether to include the secrets, so that the command sends the operation's exact
     ///   request.
     public final func curlCommand(includingSecrets: Bool = false) -> String {
-        let (plain, values, credential, authenticator) = core.withLock {
-            ($0.requestWithTimeout(under: $0.common.prepared), $0.common.values, $0.credentialSource.own, $0.authenticator)
+        let preview = requestPreview
+        var request = preview.request
+        if let field = preview.cookies?.keeper.field(for: request) {
+            request.setValue(field, forHTTPHeaderField: "Cookie")
         }
-        var request = (authenticator?.token.flatMap { try? authorized(plain, with: $0) } ?? plain).urlRequest
-        if let field = values.cookies?.keeper.field(for: request) { request.setValue(field, forHTTPHeaderField: "Cookie") }
         var command = CurlCommand(
-            request: request, configuration: values.connectionConfiguration, addsUserAgent: values.holder.addsUserAgent,
-            totalTimeout: values.totalTimeout, credential: credential, includesSecrets: includingSecrets)
+            request: request, configuration: preview.configuration, addsUserAgent: preview.addsUserAgent,
+            totalTimeout: totalTimeout, credential: preview.credential, includesSecrets: includingSecrets)
         return command.text()
     }
 }

@@ -1,4 +1,5 @@
 import ConvoyOperations
+import ConvoyRealtime
 import ConvoySerialization
 import Foundation
 

@@ -1,3 +1,4 @@
+import ConvoySerialization
 import Foundation
 import FoundationNetworking
 

@@ -1,10 +1,14 @@
+import ConvoyDiagnostics
+import ConvoyDownloads
+import ConvoyOperations
 import ConvoyReachability
+import ConvoySecurity
 import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-// The types, notifications and functions of AFNetworking that this module replaces, marked unavailable: in a ported
-// program, the compiler suggests the replacement instead of reporting an unknown name.
+// The types, notifications and functions of AFNetworking for operations, managers, views and reachability, marked
+// unavailable: in a ported program, the compiler suggests the replacement instead of reporting an unknown name.
 
 // MARK: Operations
 
@@ -19,6 +23,10 @@ public typealias AFHTTPRequestOperation = HTTPRequestOperation
 /// A manager of operations with common settings.
 @available(*, unavailable, renamed: "HTTPRequestOperationManager")
 public typealias AFHTTPRequestOperationManager = HTTPRequestOperationManager
+
+/// A download to a file (AFDownloadRequestOperation).
+@available(*, unavailable, renamed: "DownloadOperation")
+public typealias AFDownloadRequestOperation = DownloadOperation
 
 /// The notification that an operation has started.
 @available(*, unavailable, renamed: "Notification.Name.networkingOperationDidStart")

@@ -1,3 +1,4 @@
+import ConvoyOperations
 import ConvoySerialization
 import ConvoySupport
 import Foundation
