@@ -9,7 +9,7 @@ struct TargetUseTests {
         "ConvoySupport/URLs/Target.swift": ["\"http\"", "\"https\".utf8", "\"http\".utf8", "\"https://\".utf8.count"],
         "ConvoySupport/URLs/URLReference.swift": ["\"https\".utf8", "\"http\".utf8"],
         // A proxy has its own schemes.
-        "ConvoyTransport/Routes/Proxy.swift": ["CURLUPART_SCHEME", "CURLUPART_HOST"],
+        "ConvoyTransport/Configuration/Proxy.swift": ["CURLUPART_SCHEME", "CURLUPART_HOST"],
         // URLs typed by a user, possibly without a scheme.
         "ConvoyTool/Requests/Headers.swift": ["[\"http\", \"https\"]"],
         // The type of a link in Metalink 3, which is not a URL.
