@@ -50,7 +50,7 @@ final class NetworkThreadStartTests: XCTestCase {
 
     func testWithoutAThreadAConnectionFailsAndNothingIsKept() throws {
         // Use a stack size that exceeds the address space.
-        let thread = NetworkThread(poller: .best, stackSize: 1 << 50)
+        let thread = NetworkThread(stackSize: 1 << 50)
         let request = URLRequest(url: try XCTUnwrap(URL(string: "http://127.0.0.1:1/")))
         let descriptors = ProcessMeters.openDescriptors
         for _ in 0..<3 {

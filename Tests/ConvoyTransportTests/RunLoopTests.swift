@@ -8,15 +8,15 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The run loop with each of its pollers.
+/// The run loop.
 @Suite struct RunLoopTests {
     /// A run loop on its own thread.
     private final class Running: Sendable {
         let loop: NetworkRunLoop
         private let ended = DispatchSemaphore(value: 0)
 
-        init(_ kind: PollerKind) throws {
-            loop = try NetworkRunLoop(poller: kind)
+        init() throws {
+            loop = try NetworkRunLoop()
             let (loop, ended) = (self.loop, self.ended)
             Thread {
                 loop.run()
@@ -30,9 +30,8 @@ import Testing
         }
     }
 
-    @Test(arguments: PollerKind.allCases)
-    func `blocks from many threads run once, in the order of each thread`(kind: PollerKind) throws {
-        let running = try Running(kind)
+    @Test func `blocks from many threads run once, in the order of each thread`() throws {
+        let running = try Running()
         let seen = Locked<[Int: [Int]]>([:])
         let done = DispatchSemaphore(value: 0)
         for thread in 0..<8 {
@@ -50,9 +49,8 @@ import Testing
         #expect(running.stop())
     }
 
-    @Test(arguments: PollerKind.allCases)
-    func `a woken loop goes back to sleep`(kind: PollerKind) throws {
-        let running = try Running(kind)
+    @Test func `a woken loop goes back to sleep`() throws {
+        let running = try Running()
         let nanoseconds = Locked<[Int]>([])
         for count in 1...4 {
             running.loop.perform {
@@ -69,8 +67,7 @@ import Testing
         #expect(running.stop())
     }
 
-    @Test(arguments: PollerKind.allCases)
-    func `unwatched events do not wake the thread`(kind: PollerKind) throws {
+    @Test func `unwatched events do not wake the thread`() throws {
         var pair: [Int32] = [0, 0]
         let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
         try #require(socketpair(AF_UNIX, type, 0, &pair) == 0)
@@ -86,9 +83,8 @@ import Testing
         #expect(ContinuousClock.now - start > .milliseconds(100))
     }
 
-    @Test(arguments: PollerKind.allCases)
-    func `timers fire in the order of their deadlines`(kind: PollerKind) throws {
-        let running = try Running(kind)
+    @Test func `timers fire in the order of their deadlines`() throws {
+        let running = try Running()
         let fired = Locked<[Int]>([])
         let done = DispatchSemaphore(value: 0)
         let loop = running.loop
@@ -114,9 +110,8 @@ import Testing
         #expect(running.stop())
     }
 
-    @Test(arguments: PollerKind.allCases)
-    func `a timer that reschedules itself immediately does not starve other work`(kind: PollerKind) throws {
-        let running = try Running(kind)
+    @Test func `a timer that reschedules itself immediately does not starve other work`() throws {
+        let running = try Running()
         let loop = running.loop
         let ran = DispatchSemaphore(value: 0)
         loop.perform {
@@ -144,9 +139,8 @@ import Testing
         #expect(running.stop())
     }
 
-    @Test(arguments: PollerKind.allCases)
-    func `a timer with the maximum deadline leaves the loop asleep but wakeable`(kind: PollerKind) throws {
-        let running = try Running(kind)
+    @Test func `a timer with the maximum deadline leaves the loop asleep but wakeable`() throws {
+        let running = try Running()
         let loop = running.loop
         let ran = DispatchSemaphore(value: 0)
         loop.perform { loop.schedule(RunLoopTimer {}, at: .max) }
@@ -157,9 +151,8 @@ import Testing
         #expect(running.stop())
     }
 
-    @Test(arguments: PollerKind.allCases)
-    func `a handler may stop watching its own descriptor and close it`(kind: PollerKind) throws {
-        let running = try Running(kind)
+    @Test func `a handler may stop watching its own descriptor and close it`() throws {
+        let running = try Running()
         let loop = running.loop
         for _ in 0..<20 {
             var ends: [Int32] = [-1, -1]
@@ -185,9 +178,8 @@ import Testing
         #expect(running.stop())
     }
 
-    @Test(arguments: PollerKind.allCases)
-    func `watching an invalid descriptor is an error`(kind: PollerKind) throws {
-        let running = try Running(kind)
+    @Test func `watching an invalid descriptor is an error`() throws {
+        let running = try Running()
         let loop = running.loop
         let failures = Locked(0)
         let done = DispatchSemaphore(value: 0)
@@ -239,10 +231,9 @@ import Testing
     }
 
     /// A signal ends only the wait in the system call.
-    @Test(arguments: PollerKind.allCases)
-    func `a signal neither ends the loop nor loses an event`(kind: PollerKind) throws {
+    @Test func `a signal neither ends the loop nor loses an event`() throws {
         signal(SIGUSR2) { _ in }
-        let running = try Running(kind)
+        let running = try Running()
         let loop = running.loop
         let identity = Locked<pthread_t?>(nil)
         let ran = DispatchSemaphore(value: 0)
@@ -266,9 +257,8 @@ import Testing
         func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents) { read(descriptor, events) }
     }
 
-    @Test(arguments: PollerKind.allCases)
-    func `descriptors are reported only while they are watched`(kind: PollerKind) throws {
-        let running = try Running(kind)
+    @Test func `descriptors are reported only while they are watched`() throws {
+        let running = try Running()
         let loop = running.loop
         var ends: [Int32] = [-1, -1]
         try #require(pipe(&ends) == 0)
@@ -306,11 +296,10 @@ import Testing
         #expect(running.stop())
     }
 
-    @Test(arguments: PollerKind.allCases)
-    func `a hundred parallel transfers succeed`(kind: PollerKind) throws {
+    @Test func `a hundred parallel transfers succeed`() throws {
         let server = try TestServer()
         server.servePattern(count: 100_000, at: "/data")
-        let thread = NetworkThread(poller: kind)
+        let thread = NetworkThread()
         let collectors = (0..<100).map { _ in Collector() }
         for collector in collectors {
             URLConnection(request: URLRequest(url: server.url("/data")), delegate: collector, thread: thread).start()

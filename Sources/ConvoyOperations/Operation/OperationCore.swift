@@ -234,7 +234,7 @@ struct OperationCore: ~Copyable {
     }
 
     private func chooseTransport(under settings: AttemptSettings) -> any Transport {
-        let own = settings.transports.next
+        let own = settings.transport
         guard settings.coalescesIdenticalRequests, handlers.redirect == nil, handlers.traceContext == nil,
             !isDecidedUpon, self.place == nil
         else { return own }

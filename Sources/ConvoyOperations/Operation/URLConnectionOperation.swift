@@ -72,7 +72,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     ) {
         self.init(request: request)
         change { values in
-            values.holder.transports = TransportPool([transport])
+            values.holder.transport = transport
             values.holder.clock = clock
         }
     }

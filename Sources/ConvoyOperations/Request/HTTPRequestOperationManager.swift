@@ -97,19 +97,6 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         withExtendedLifetime(old) {}
     }
 
-    /// The number of network threads over which operations are distributed in turn. 1 by default, which is the shared
-    /// thread.
-    ///
-    /// One thread handles tens of thousands of requests per second. More threads help if TLS or decompression saturates
-    /// a core. Each thread has its own connections.
-    public final var networkThreadCount: Int {
-        get { state.withLock { $0.threads.count } }
-        set {
-            let threads = [NetworkThread.shared] + (1..<max(1, newValue)).map { _ in NetworkThread() }
-            change { $0.threads = threads }
-        }
-    }
-
     /// The queue in which operations run. By default, this is the manager's own `RequestOperationQueue`, which runs at
     /// most `defaultMaxConcurrentOperationCount` (256) operations concurrently, and at most
     /// `defaultMaxConcurrentOperationCountPerHost` (64) per host.
@@ -202,20 +189,13 @@ struct ManagerState {
     var handlers: InheritedHandlers?
     var reachabilityManager = NetworkReachabilityManager.shared
     var encoder = JSONEncoder()
-    var threads = [NetworkThread.shared] {
-        didSet { chooseTransports() }
-    }
-    /// The transport that replaces the network threads, if any.
+    /// The transport that replaces the shared network thread, if any.
     var transport: (any Transport)? {
-        didSet { chooseTransports() }
+        didSet { settings.values.holder.transport = transport ?? NetworkThread.shared }
     }
 
     init(settings: RequestSettings, operationQueue: OperationQueue) {
         (self.settings, self.operationQueue) = (settings, operationQueue)
-    }
-
-    private mutating func chooseTransports() {
-        settings.values.holder.transports = TransportPool(transport.map { [$0] } ?? threads)
     }
 
     /// Returns the settings of the next operation whose value a task awaits.

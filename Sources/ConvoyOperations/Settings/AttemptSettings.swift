@@ -8,7 +8,7 @@ import Foundation
 final class AttemptSettings: Sendable {
     /// The configuration of the connections.
     let configuration: ConnectionConfiguration
-    let transports: TransportPool
+    let transport: any Transport
     let idleTimeout: TimeInterval?
     let hasTotalTimeout: Bool
     let hasRetryPolicy: Bool
@@ -41,7 +41,7 @@ final class AttemptSettings: Sendable {
         configuration.cookies = values.cookies
         configuration.cache = values.storedResponses
         self.configuration = configuration
-        transports = values.holder.transports
+        transport = values.holder.transport
         idleTimeout = values.idleTimeout
         hasTotalTimeout = values.totalTimeout != nil
         hasRetryPolicy = values.retryPolicy != nil

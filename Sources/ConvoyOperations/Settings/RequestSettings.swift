@@ -94,9 +94,8 @@ public struct RequestSettings: Sendable {
         return settings
     }
 
-    /// Creates the resources that all parts of an operation share: one transport, and one store of answered challenges.
+    /// Creates the resource that all parts of an operation share: one store of answered challenges.
     mutating func makeShared() {
-        if storage.values.holder.transports.hasSeveral { values.holder.transports.pin() }
         guard storage.values.shouldUseCredentialStorage, storage.values.credentials == nil else { return }
         values.credentials = CredentialStore()
     }
@@ -340,7 +339,8 @@ extension RequestSettings {
 
     /// The values that a manager or an operation keeps when its settings are replaced.
     struct InternalSettings: Sendable {
-        var transports = TransportPool([NetworkThread.shared])
+        /// The network services of the operations.
+        var transport: any Transport = NetworkThread.shared
         var clock: any SchedulingClock = MonotonicClock()
         /// Whether requests without a `User-Agent` get the standard one. False for managers, whose request serializer
         /// sets the field unless the user removed it.

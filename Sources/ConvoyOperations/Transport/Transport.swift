@@ -1,7 +1,6 @@
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// The network services that an operation needs: connections, and the thread on which their delegates are called.
 ///
@@ -56,36 +55,6 @@ extension Transport {
     ) {
         then(DescriptorClaim(count, isLast: true))
     }
-}
-
-/// The transports that operations use in turn.
-struct TransportPool: Sendable {
-    private let first: any Transport
-    /// The list of transports; nil if the pool has only one transport, which is usually the case.
-    private let several: Several?
-
-    private final class Several: Sendable {
-        let transports: [any Transport]
-        let turn = Atomic<Int>(0)
-
-        init(_ transports: [any Transport]) { self.transports = transports }
-    }
-
-    init(_ transports: [any Transport]) {
-        first = transports.first ?? NetworkThread.shared
-        several = transports.count > 1 ? Several(transports) : nil
-    }
-
-    /// The transport of the next operation.
-    var next: any Transport {
-        guard let several else { return first }
-        return several.transports[several.turn.add(1, ordering: .relaxed).oldValue % several.transports.count]
-    }
-
-    var hasSeveral: Bool { several != nil }
-
-    /// Limits the pool to the transport of the next operation.
-    mutating func pin() { self = TransportPool([next]) }
 }
 
 extension NetworkThread: Transport {

@@ -25,7 +25,7 @@ package final class NetworkThread: Sendable {
     }
 
     /// The thread for transfers that may block, such as Negotiate waiting for a KDC.
-    package static let blocking = NetworkThread(poller: .best, mayBlock: true)
+    package static let blocking = NetworkThread(mayBlock: true)
 
     /// Whether transfers may block the thread, which delays only transfers of the same kind.
     package let mayBlock: Bool
@@ -37,7 +37,6 @@ package final class NetworkThread: Sendable {
         var failure: URLError?
     }
 
-    private let poller: PollerKind
     private let stackSize: Int
     private let start = Locked(Start())
     /// The address of the engine, so that callers need only one atomic read.
@@ -52,10 +51,7 @@ package final class NetworkThread: Sendable {
 
     /// Creates a separate thread with its own connections. The thread starts on first use and ends when the last
     /// reference to this object is released.
-    package convenience init() { self.init(poller: .best) }
-
-    package init(poller: PollerKind, stackSize: Int = 1 << 20, mayBlock: Bool = false) {
-        self.poller = poller
+    package init(stackSize: Int = 1 << 20, mayBlock: Bool = false) {
         self.mayBlock = mayBlock
         self.stackSize = stackSize
     }
@@ -130,7 +126,7 @@ package final class NetworkThread: Sendable {
 
     private func startEngine() throws -> Engine {
         Self.timersOfDispatch
-        let runLoop = try NetworkRunLoop(poller: poller)
+        let runLoop = try NetworkRunLoop()
         let engine = Engine(runLoop: runLoop, multi: try MultiHandle(runLoop: runLoop))
         do throws(SystemError) {
             try SystemThread.start(name: "Convoy.Network", stackSize: stackSize) {

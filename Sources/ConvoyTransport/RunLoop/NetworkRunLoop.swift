@@ -31,7 +31,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     private let wakeUp: WakeUp
     private let thread = Atomic<UInt>(0)
-    private let poller: any Poller
+    private let poller: Poller
     @exclusivity(unchecked) private var timers = TimerHeap()
     @exclusivity(unchecked) private var timeOfTurn: MonotonicTime = 0
     @exclusivity(unchecked) private var idleSpin = IdleSpin()
@@ -48,10 +48,10 @@ package final class NetworkRunLoop: @unchecked Sendable {
     }
 
     /// - Throws: `RunLoopError` if no descriptor is available for the loop.
-    package init(poller kind: PollerKind = .best) throws {
+    package init() throws {
         wakeUp = try WakeUp()
-        poller = try kind.make()
-        try poller.watch(wakeUp.readEnd, for: .readable)
+        poller = try Poller()
+        try poller.watch(wakeUp.descriptor, for: .readable)
     }
 
     /// The time on the monotonic clock, in nanoseconds.
@@ -147,7 +147,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         guard let mayBlock = isSpinning ? false : prepareToSleep() else { return false }
         timeOfTurn = 0
         poller.wait(milliseconds: mayBlock ? millisecondsToNextTimer() : 0) { descriptor, events in
-            if descriptor == wakeUp.readEnd {
+            if descriptor == wakeUp.descriptor {
                 wakeUp.drain()
             } else if Int(descriptor) < handlers.count, let handler = handlers[Int(descriptor)] {
                 handler.fileDescriptor(descriptor, isReadyFor: events)
@@ -281,39 +281,27 @@ struct IdleSpin {
     }
 }
 
-/// A descriptor on which one thread waits and that others make readable: an eventfd on Linux, a pipe on other systems.
+/// An eventfd on which one thread waits and that others make readable.
 final class WakeUp: Sendable {
-    let readEnd: Int32
-    private let writeEnd: Int32
+    let descriptor: Int32
 
     init() throws {
-        #if os(Linux)
-        readEnd = eventfd(0, Int32(EFD_NONBLOCK | EFD_CLOEXEC))
-        writeEnd = readEnd
-        guard readEnd >= 0 else { throw RunLoopError(call: "eventfd", number: errno) }
-        #else
-        var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { throw RunLoopError(call: "pipe", number: errno) }
-        for end in ends { _ = fcntl(end, F_SETFL, fcntl(end, F_GETFL) | O_NONBLOCK) }
-        (readEnd, writeEnd) = (ends[0], ends[1])
-        #endif
+        descriptor = eventfd(0, Int32(EFD_NONBLOCK | EFD_CLOEXEC))
+        guard descriptor >= 0 else { throw RunLoopError(call: "eventfd", number: errno) }
     }
 
-    deinit {
-        close(readEnd)
-        if writeEnd != readEnd { close(writeEnd) }
-    }
+    deinit { close(descriptor) }
 
     /// Wakes the waiting thread. Can be called from any thread.
     func signal() {
         var one: UInt64 = 1
-        // A full counter or pipe means that a wake-up is already pending.
-        _ = write(writeEnd, &one, MemoryLayout<UInt64>.size)
+        // A full counter means that a wake-up is already pending.
+        _ = write(descriptor, &one, MemoryLayout<UInt64>.size)
     }
 
     /// Clears the signals. Called on the waiting thread only.
     func drain() {
         var count: UInt64 = 0
-        _ = read(readEnd, &count, MemoryLayout<UInt64>.size)
+        _ = read(descriptor, &count, MemoryLayout<UInt64>.size)
     }
 }

@@ -24,55 +24,9 @@ package struct RunLoopError: Error, CustomStringConvertible {
     package var description: String { "\(call): \(String(cString: strerror(number)))" }
 }
 
-/// An object that waits for many file descriptors at once. Used by a single thread.
-package protocol Poller: AnyObject {
-    /// Watches a non-negative descriptor for exactly the given events; an empty set stops watching.
-    func watch(_ descriptor: Int32, for events: FileEvents) throws
-
-    /// Waits until a descriptor is ready or the time has elapsed, and reports all that are ready. It may also return
-    /// early.
-    ///
-    /// A report may change the watched descriptors and events. The same call then reports only events that are still
-    /// watched, and none of an earlier descriptor whose number was reused.
-    ///
-    /// - Parameter milliseconds: The maximum waiting time; 0 does not wait, a negative number waits forever.
-    func wait(milliseconds: Int32, _ report: (_ descriptor: Int32, _ events: FileEvents) -> Void)
-}
-
-/// The kinds of poller for a run loop.
-package enum PollerKind: Sendable, CaseIterable {
-    /// `epoll(7)`, on Linux only. The cost of a wait depends on the number of ready descriptors, not on the number of
-    /// watched ones.
-    case epoll
-    /// `poll(2)`, which is available everywhere.
-    case poll
-
-    /// The best kind on this system.
-    package static var best: PollerKind {
-        #if os(Linux)
-        .epoll
-        #else
-        .poll
-        #endif
-    }
-
-    func make() throws -> any Poller {
-        switch self {
-        case .poll: return PollPoller()
-        case .epoll:
-            #if os(Linux)
-            return try EpollPoller()
-            #else
-            return PollPoller()
-            #endif
-        }
-    }
-}
-
-#if os(Linux)
-
-/// A poller using Linux's `epoll(7)`, level-triggered as libcurl requires.
-final class EpollPoller: Poller {
+/// Waits for many file descriptors at once with Linux's `epoll(7)`, level-triggered as libcurl requires. Used by a
+/// single thread.
+final class Poller {
     /// The events for which a descriptor is watched.
     private struct Watch {
         var events: FileEvents = []
@@ -96,6 +50,7 @@ final class EpollPoller: Poller {
         ready.deallocate()
     }
 
+    /// Watches a non-negative descriptor for exactly the given events; an empty set stops watching.
     func watch(_ descriptor: Int32, for events: FileEvents) throws {
         let index = Int(descriptor)
         if index >= watched.count {
@@ -134,6 +89,13 @@ final class EpollPoller: Poller {
         return epoll_ctl(epoll, operation, descriptor, &event) == 0 ? 0 : errno
     }
 
+    /// Waits until a descriptor is ready or the time has elapsed, and reports all that are ready. It may also return
+    /// early.
+    ///
+    /// A report may change the watched descriptors and events. The same call then reports only events that are still
+    /// watched, and none of an earlier descriptor whose number was reused.
+    ///
+    /// - Parameter milliseconds: The maximum waiting time; 0 does not wait, a negative number waits forever.
     func wait(milliseconds: Int32, _ report: (Int32, FileEvents) -> Void) {
         guard let events = ready.baseAddress else { return }
         let count = epoll_wait(epoll, events, Int32(ready.count), milliseconds)
@@ -151,57 +113,6 @@ final class EpollPoller: Poller {
             if bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { events.insert(.failed) }
             events.formIntersection(watch.events.reported)
             if !events.isEmpty { report(descriptor, events) }
-        }
-    }
-}
-#endif
-
-/// A poller using `poll(2)`, for systems without epoll. Its cost grows with the number of watched descriptors.
-final class PollPoller: Poller {
-    private struct Watch {
-        var position: Int
-        var events: FileEvents
-        /// The call of `wait` during which the watch was last changed. That call may report events from before the
-        /// change.
-        var call: Int
-    }
-
-    private var entries: [pollfd] = []
-    private var watched: [Int32: Watch] = [:]
-    private var calls = 0
-
-    func watch(_ descriptor: Int32, for events: FileEvents) throws {
-        if events.isEmpty {
-            guard let position = watched.removeValue(forKey: descriptor)?.position else { return }
-            let last = entries.removeLast()
-            if position < entries.count {
-                entries[position] = last
-                watched[last.fd]?.position = position
-            }
-            return
-        }
-        let bits =
-            (events.contains(.readable) ? Int16(POLLIN) : 0) | (events.contains(.writable) ? Int16(POLLOUT) : 0)
-        let position = watched[descriptor]?.position ?? entries.count
-        let entry = pollfd(fd: descriptor, events: bits, revents: 0)
-        if position < entries.count { entries[position] = entry } else { entries.append(entry) }
-        watched[descriptor] = Watch(position: position, events: events, call: calls)
-    }
-
-    func wait(milliseconds: Int32, _ report: (Int32, FileEvents) -> Void) {
-        calls += 1
-        guard poll(&entries, nfds_t(entries.count), milliseconds) > 0 else { return }
-        // A report may change `entries`, so copy the ready ones first.
-        let ready = entries.filter { $0.revents != 0 }
-        for entry in ready {
-            // The number may have been reused since. If the new descriptor is ready, the next call will report it.
-            guard let watch = watched[entry.fd], watch.call < calls else { continue }
-            let bits = entry.revents
-            var events: FileEvents = []
-            if bits & Int16(POLLIN) != 0 { events.insert(.readable) }
-            if bits & Int16(POLLOUT) != 0 { events.insert(.writable) }
-            if bits & Int16(POLLERR | POLLHUP | POLLNVAL) != 0 { events.insert(.failed) }
-            report(entry.fd, events.intersection(watch.events.reported))
         }
     }
 }

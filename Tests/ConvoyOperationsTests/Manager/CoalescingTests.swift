@@ -173,7 +173,7 @@ import Testing
     }
 
     @Test func `an operation fails if its network thread cannot start`() async throws {
-        let thread = NetworkThread(poller: .best, stackSize: 1 << 50)
+        let thread = NetworkThread(stackSize: 1 << 50)
         for coalesces in [false, true] {
             let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/data")), thread: thread)
             operation.coalescesIdenticalRequests = coalesces
@@ -191,15 +191,5 @@ import Testing
             #expect((operation.error as? URLError)?.code == .networkConnectionLost)
         }
         #expect(server.requests.count == 1)
-    }
-
-    @Test func `requests are spread over several network threads`() async throws {
-        server.route("GET", "/quick", .text("quick"))
-        manager.coalescesIdenticalRequests = false
-        manager.networkThreadCount = 3
-        #expect(manager.networkThreadCount == 3)
-        for _ in 0..<30 { try await enqueue("quick").finished() }
-        // Each thread keeps one connection.
-        #expect(server.totalConnectionCount == 3)
     }
 }

@@ -18,7 +18,7 @@ import Testing
 
     private func operation<Made: HTTPRequestOperation>(_ type: Made.Type) -> Made {
         let operation = Made(request: URLRequest(url: URL(fileURLWithPath: "/simulated")))
-        operation.change { $0.holder.transports = TransportPool([network]) }
+        operation.change { $0.holder.transport = network }
         operation.completionQueue = testQueue
         return operation
     }

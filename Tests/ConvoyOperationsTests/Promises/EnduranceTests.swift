@@ -24,7 +24,7 @@ final class EnduranceTests: XCTestCase {
             private let token = Token()
             required init(request: URLRequest) {
                 super.init(request: request)
-                change { $0.holder.transports = TransportPool([NetworkThreadBox.thread]) }
+                change { $0.holder.transport = NetworkThreadBox.thread }
                 Self.count.add(1, ordering: .relaxed)
             }
             deinit { Self.count.subtract(1, ordering: .relaxed) }

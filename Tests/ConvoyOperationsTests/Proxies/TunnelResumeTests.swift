@@ -37,7 +37,7 @@ final class TunnelResumeTests: XCTestCase {
             certificateAuthorities: nginx.certificateAuthority, usesHTTP2: http2)
         // This thread has its own connections.
         let thread = NetworkThread()
-        probe.operation.change { $0.holder.transports = TransportPool([thread]) }
+        probe.operation.change { $0.holder.transport = thread }
         return (probe, thread)
     }
 

@@ -84,7 +84,6 @@ import Testing
         manager.idleTimeout = 5
         manager.totalTimeout = 50
         manager.connectionConfiguration.sensitiveHeaders = ["X-One"]
-        manager.networkThreadCount = 2
 
         let copy = try copy(of: api)
         #expect(try await copy.get("name", as: Name.self) == Name(firstName: "Ada"))
@@ -94,7 +93,7 @@ import Testing
         let other = copy.operationManager
         #expect(other !== manager && other.retryPolicy?.maximumRetryCount == 7)
         #expect(other.idleTimeout == 5 && other.totalTimeout == 50)
-        #expect(other.connectionConfiguration == manager.connectionConfiguration && other.networkThreadCount == 2)
+        #expect(other.connectionConfiguration == manager.connectionConfiguration)
     }
 
     @Test func `a session posts no operation notifications with any settings`() async throws {

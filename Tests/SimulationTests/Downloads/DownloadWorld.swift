@@ -68,7 +68,7 @@ final class DownloadWorld: World, TransitionInterceptor, @unchecked Sendable {
         let operation = DownloadOperation(request: URLRequest(url: url), destination: file)
         self.operation = operation
         operation.change { values in
-            values.holder.transports = TransportPool([network])
+            values.holder.transport = network
             values.holder.clock = machine.clock
         }
         let clock = machine.clock

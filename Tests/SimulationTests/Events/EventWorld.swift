@@ -79,7 +79,7 @@ final class EventWorld: World, TransitionInterceptor, @unchecked Sendable {
 
     private func setUp(_ operation: HTTPRequestOperation) {
         operation.change { values in
-            values.holder.transports = TransportPool([network])
+            values.holder.transport = network
             values.holder.clock = machine.clock
         }
         operation.completionQueue = handlers
