@@ -1,10 +1,11 @@
+import ConvoyTransport
 import ConvoyWorkflow
 
 /// The entry point of the program, which finds the command and runs it.
 enum Tool {
     static func run(_ arguments: [String]) -> ExitStatus {
         StandardStreams.openClosed()
-        DescriptorLimit.raise()
+        DescriptorLimit.raise
         Interruption.shared.begin(Display.terminal.and(SilentTerminal.terminal))
         let display = Display()
         let status = status(of: arguments, display)

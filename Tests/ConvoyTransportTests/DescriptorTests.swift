@@ -12,7 +12,11 @@ struct DescriptorTests {
     // A server in another process, so that its ends of connections need no descriptors of this process.
     let nginx: Nginx
 
-    init() throws { nginx = try Nginx() }
+    init() throws {
+        nginx = try Nginx()
+        // A thread that starts later does not raise the limit that a test lowers.
+        DescriptorLimit.raise
+    }
 
     @Test func `all transfers succeed if there are more of them than descriptors`() throws {
         let request = URLRequest(url: nginx.url("small"))
@@ -32,57 +36,85 @@ struct DescriptorTests {
         #expect(try #require(load(request, thread: thread)).isFinished)
     }
 
+    /// Opens a file, as long as the remaining descriptors are not reserved.
+    private func mayOpenFile(after wait: DescriptorWait? = nil) -> Bool {
+        (try? DescriptorLimit.openFiles(1, after: wait, else: URLError(lackingDescriptorFor: nil)) { _ in }) != nil
+    }
+
     @Test func `opening a file waits for descriptors only while others can free them`() throws {
         let request = URLRequest(url: nginx.url("small"))
         let thread = NetworkThread()
         #expect(try #require(load(request, thread: thread)).isFinished)
-        let last = Locked<[Bool]>([])
-        let opened = DispatchSemaphore(value: 0)
-        @Sendable func note(_ claim: DescriptorClaim) {
-            last.withLock { $0.append(claim.isLast) }
-            opened.signal()
+        let waits = Locked<[DescriptorWait]>([])
+        let ended = DispatchSemaphore(value: 0)
+        @Sendable func note(_ wait: DescriptorWait) {
+            waits.withLock { $0.append(wait) }
+            ended.signal()
         }
-        #expect(NetworkThread.claimDescriptors(1) != nil)
+        func wait(after earlier: DescriptorWait? = nil, while isWanted: Bool = true) throws -> DescriptorWait {
+            thread.awaitDescriptors(after: earlier, while: { isWanted }, then: note)
+            #expect(ended.wait(timeout: .now() + 100) == .success)
+            return try #require(waits.withLock { $0.popLast() })
+        }
+        #expect(mayOpenFile())
         try withDescriptors(10) {
             var taken = takeAll()
             defer { for descriptor in taken { close(descriptor) } }
-            #expect(NetworkThread.claimDescriptors(1) == nil)
-            var claim: DescriptorClaim?
-            for _ in 0..<10 {
-                claim = nil
-                last.withLock { $0 = [] }
-                // The descriptor of this wait is no longer needed.
-                thread.awaitDescriptors(1, after: nil, while: { false }, then: note)
-                #expect(opened.wait(timeout: .now() + 100) == .success)
-                // Nothing is running, so this call may take the last descriptors.
-                thread.awaitDescriptors(1, after: nil, while: { true }, then: note)
-                #expect(opened.wait(timeout: .now() + 100) == .success)
-                // While the last claim is held, there is nothing to wait for.
-                claim = DescriptorClaim(1)
-                for _ in 0..<3 { thread.awaitDescriptors(1, after: claim, while: { true }, then: note) }
-                for _ in 0..<3 { #expect(opened.wait(timeout: .now() + 100) == .success) }
-                // Descriptors of an earlier test may have been closed in the meantime, so that one became available.
-                let freed = takeAll()
-                taken += freed
-                if freed.isEmpty { break }
+            #expect(!mayOpenFile())
+            // The descriptor of this wait is no longer needed.
+            #expect(try wait(while: false).isLast)
+            // Nothing is running, so this file may take the last descriptors.
+            let start = NetworkRunLoop.now
+            var last = try wait()
+            #expect(!last.isLast && mayOpenFile(after: last))
+            // Nothing can free a descriptor, so the wait ends after five seconds.
+            while !last.isLast {
+                last = try wait(after: last)
+                taken += takeAll()
             }
-            #expect(last.withLock { $0 } == [true, false, true, true, true])
-            thread.awaitDescriptors(1, after: nil, while: { true }, then: note)
-            withExtendedLifetime(claim) {}
+            #expect(4_000_000_000..<60_000_000_000 ~= NetworkRunLoop.now - start)
         }
-        // Descriptors are available again.
-        #expect(opened.wait(timeout: .now() + 100) == .success)
-        #expect(last.withLock { $0.last } == false)
+        #expect(mayOpenFile())
     }
 
-    @Test func `files opened concurrently do not claim the same descriptors`() throws {
+    @Test func `a transfer that can end prolongs the wait, and a suspended one does not`() throws {
+        try nginx.add(Data(count: 40_000_000), as: "slow")
+        let thread = NetworkThread()
+        let collector = Collector(onData: { $0.suspendReceiving() })
+        let connection = URLConnection(
+            request: URLRequest(url: nginx.url("slow")), delegate: collector, thread: thread)
+        connection.start()
+        let waits = Locked<[DescriptorWait]>([])
+        let ended = DispatchSemaphore(value: 0)
+        @Sendable func wait(after earlier: DescriptorWait?) {
+            thread.awaitDescriptors(after: earlier, while: { true }) { next in
+                waits.withLock { $0.append(next) }
+                if next.isLast { ended.signal() } else { wait(after: next) }
+            }
+        }
+        wait(after: nil)
+        #expect(ended.wait(timeout: .now() + 100) == .success)
+        // Each wait ends after a quarter of a second.
+        #expect(10...30 ~= waits.withLock { $0.count })
+        connection.cancel()
+        #expect(collector.wait() != nil)
+    }
+
+    @Test func `files opened concurrently do not use the same descriptors`() throws {
         try withDescriptors(100) {
-            var claims: [DescriptorClaim] = []
-            // Claims run out even before any of the descriptors is used.
-            while claims.count < 10_000, let claim = NetworkThread.claimDescriptors(2) { claims.append(claim) }
-            #expect(claims.count < 10_000)
-            claims.removeLast()
-            #expect(NetworkThread.claimDescriptors(2) != nil)
+            func open(_ depth: Int) throws -> Int {
+                guard depth < 1_000 else { return depth }
+                do {
+                    return try DescriptorLimit.openFiles(2, after: nil, else: URLError(lackingDescriptorFor: nil)) {
+                        _ in try open(depth + 1)
+                    }
+                } catch let error as URLError where error.lacksDescriptor {
+                    return depth
+                }
+            }
+            // Some descriptors remain for connections.
+            #expect(20...49 ~= try open(0))
+            #expect(mayOpenFile())
         }
     }
 
@@ -94,21 +126,21 @@ struct DescriptorTests {
         var small = URLRequest(url: nginx.url("small"))
         small.setValue("close", forHTTPHeaderField: "Connection")
         for _ in 0..<30 { #expect(try #require(load(small, thread: thread)).isFinished) }
-        try withDescriptors(20) {
-            let transfers = (0..<40).map { number in
+        try withDescriptors(50) {
+            let transfers = (0..<60).map { number in
                 let collector = Collector()
                 let url = nginx.url("few-1/slow").appending(queryItems: [URLQueryItem(name: "key", value: "\(number)")])
                 return (URLConnection(request: URLRequest(url: url), delegate: collector, thread: thread), collector)
             }
             for (transfer, _) in transfers { transfer.start() }
-            var (least, mayBeOpen) = (20, rlimit())
+            var (least, mayBeOpen) = (50, rlimit())
             getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &mayBeOpen)
             while transfers[0].1.ended.wait(timeout: .now() + .milliseconds(1)) == .timedOut {
                 least = min(least, (0..<Int32(mayBeOpen.rlim_cur)).count { fcntl($0, F_GETFD) < 0 })
             }
             // Allow for one descriptor less while a socket is closed and opened again, and for one opened by other
             // code.
-            let kept = min(8, Int(mayBeOpen.rlim_cur) / 8)
+            let kept = min(32, Int(mayBeOpen.rlim_cur) / 8)
             #expect(kept - 2...kept ~= least)
             #expect(transfers[0].1.heardSoFar.isFinished)
             for (transfer, _) in transfers { transfer.cancel() }

@@ -89,7 +89,7 @@ extension DownloadFile {
     package func close() {
         dropUnnamed()
         closeFolder()
-        state.withLock { ($0.keepsInMemory, $0.memory, $0.claim) = (false, [], nil) }
+        state.withLock { ($0.keepsInMemory, $0.memory) = (false, []) }
         guard descriptor >= 0 else { return closeJournal(removing: false) }
         endJournal()
         let (isKept, identity, isUseful) = state.withLock { state in

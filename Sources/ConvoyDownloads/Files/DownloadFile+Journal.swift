@@ -86,8 +86,6 @@ extension DownloadFile {
             $0.keepsInMemory && !$0.isMemoryOld && !$0.memory.isEmpty && $0.representation != nil && !$0.isEnding
         }
         if isInMemory { try? prepare() }
-        // Pending opens no longer need the reserved descriptors.
-        state.withLock { $0.claim = nil }
         synchronizationLock.withLock { _ in
             // Use a duplicate descriptor, because the download may end in the meantime.
             let (held, written, generation) = state.withLock { state -> (Int32, ByteRanges, Int) in

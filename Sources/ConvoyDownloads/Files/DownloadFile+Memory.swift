@@ -20,13 +20,8 @@ extension DownloadFile {
 
     /// Defers the opening of the file.
     ///
-    /// - Parameters:
-    ///   - claim: Retained until the file is opened.
-    ///   - destination: The path at which no file may exist when the file is opened; nil if
-    ///     unknown.
-    package func openLater(_ claim: (any AnyObject & Sendable)?, unless destination: String?) {
-        state.withLock { ($0.claim, $0.destination) = (claim, destination) }
-    }
+    /// - Parameter destination: The path at which no file may exist when the file is opened; nil if unknown.
+    package func openLater(unless destination: String?) { state.withLock { $0.destination = destination } }
 
     /// Keeps the following bytes in memory, unless the file is open. Call this method after ``begin(_:keeping:)``.
     package func keepInMemory() { state.withLock { $0.keepsInMemory = $0.file.descriptor < 0 } }
@@ -54,7 +49,7 @@ extension DownloadFile {
             closeFiles()
             throw error
         }
-        state.withLock { ($0.safe, $0.claim) = (ByteRanges(), nil) }
+        state.withLock { $0.safe = ByteRanges() }
     }
 
     /// Writes the bytes in memory to an unnamed file. Returns false if that fails; the bytes are then written to the
@@ -92,7 +87,7 @@ extension DownloadFile {
         dropUnnamed()
         guard isNamed || code == EEXIST else { return false }
         // The bytes are dropped even if another file has the name.
-        state.withLock { ($0.keepsInMemory, $0.memory, $0.isEnding, $0.claim) = (false, [], true, nil) }
+        state.withLock { ($0.keepsInMemory, $0.memory, $0.isEnding) = (false, [], true) }
         if !isNamed { throw FileWritingError(.exists, name, code) }
         return true
     }

@@ -77,8 +77,6 @@ package final class DownloadFile: @unchecked Sendable {
         var modified: Int64?
         /// Whether all steps before the rename have been completed.
         var isSecured = false
-        /// An object that keeps descriptors reserved for the file until it is open.
-        var claim: (any AnyObject & Sendable)?
         /// The path at which no file may exist when the file is opened later.
         var destination: String?
         /// The error code of a failed synchronization. Bytes may have been lost, and later synchronizations succeed,

@@ -148,13 +148,13 @@ extension Download {
         if settings.keepsModificationDate, let modified = head?["Last-Modified"].flatMap({ HTTPDate.parse($0) }) {
             file.setModificationTime(modified)
         }
-        secure(file, total, nil)
+        secure(file, total, after: nil)
     }
 
     /// Writes the bytes to the disk, which may take a long time, and then commits the file.
     ///
-    /// - Parameter claim: The claim of an earlier call that lacked a descriptor.
-    private func secure(_ file: DownloadFile, _ total: Int64, _ claim: DescriptorClaim?) {
+    /// - Parameter wait: The wait for a descriptor that an earlier call lacked.
+    private func secure(_ file: DownloadFile, _ total: Int64, after wait: DescriptorWait?) {
         if endsIfStopped() { return }
         do throws(FileWritingError) {
             try file.secure(synchronizes: settings.synchronizes, total: total)
@@ -163,14 +163,13 @@ extension Download {
                 state.withLock { $0.outcome = .skipped }
                 return succeed()
             }
-            guard error.cause.lacksDescriptor, claim?.isLast != true, let work = state.withLock({ $0.work }) else {
+            guard error.cause.lacksDescriptor, wait?.isLast != true, let work = state.withLock({ $0.work }) else {
                 return fail(self.error(error))
             }
-            return work.awaitDescriptors(2, after: claim ?? DescriptorClaim(0)) { claim in
-                FileWorkers.shared.perform { self.secure(file, total, claim) }
+            return work.awaitDescriptors(after: wait) { wait in
+                FileWorkers.shared.perform { self.secure(file, total, after: wait) }
             }
         }
-        withExtendedLifetime(claim) {}
         if endsIfStopped() { return }
         commit(file, total)
     }

@@ -68,7 +68,7 @@ final class Download: @unchecked Sendable {
             state.withLock { $0.work = nil }
             return work.didStop()
         }
-        work.awaitDescriptors(2) { claim in FileWorkers.shared.perform { self.open(claim) } }
+        FileWorkers.shared.perform { self.open(after: nil) }
     }
 
     /// Stops the attempt after the operation was paused or cancelled. This method can be called on any thread.
@@ -123,17 +123,19 @@ final class Download: @unchecked Sendable {
 
     // MARK: Opening
 
-    private func open(_ claim: DescriptorClaim) {
+    /// - Parameter wait: The wait for descriptors that has ended, if any.
+    private func open(after wait: DescriptorWait?) {
         if endsIfStopped() { return }
         do {
-            try openFiles(claim)
-        } catch {
-            guard !claim.isLast, (error as? URLError)?.lacksDescriptor == true, let work = state.withLock({ $0.work }) else {
-                return fail(error)
+            try DescriptorLimit.openFiles(2, after: wait, else: URLError(lackingDescriptorFor: request.url) as any Error) {
+                isAmple in try openFiles(mayDefer: isAmple)
             }
-            return work.awaitDescriptors(2, after: claim) { claim in FileWorkers.shared.perform { self.open(claim) } }
+        } catch {
+            guard wait?.isLast != true, (error as? URLError)?.lacksDescriptor == true,
+                let work = state.withLock({ $0.work })
+            else { return fail(error) }
+            return work.awaitDescriptors(after: wait) { wait in FileWorkers.shared.perform { self.open(after: wait) } }
         }
-        withExtendedLifetime(claim) {}
         if endsIfStopped() { return }
         if state.withLock({ $0.existing?.isAsked }) == false { return askAboutExisting() }
         fetch()
@@ -162,11 +164,10 @@ final class Download: @unchecked Sendable {
         }
     }
 
-    private func openFiles(_ claim: DescriptorClaim) throws {
-        let claim = NetworkThread.hasAmpleDescriptors ? claim : nil
-        if let file = state.withLock({ $0.file }) { return file.isOpen ? () : openLater(file, claim) }
+    private func openFiles(mayDefer: Bool) throws {
+        if let file = state.withLock({ $0.file }) { return file.isOpen ? () : openLater(file) }
         guard let paths = try findPlace() else { return state.withLock { $0.outcome = .skipped } }
-        try open(paths, later: mayKeepInMemory ? claim : nil)
+        try open(paths, mayDefer: mayDefer && mayKeepInMemory)
         // A file whose opening has been deferred does not replace an existing file.
         if state.withLock({ $0.file?.isOpen == false }) { return }
         // Check again now that the partial file is locked: another download may have committed its file since the first
@@ -204,11 +205,11 @@ final class Download: @unchecked Sendable {
 
     /// Opens or creates the partial file. Blocks.
     ///
-    /// - Parameter claim: If set, a file that does not exist yet may be opened later.
-    func open(_ paths: PartialPaths, later claim: DescriptorClaim? = nil) throws {
+    /// - Parameter mayDefer: Whether a file that does not exist yet may be opened later.
+    func open(_ paths: PartialPaths, mayDefer: Bool = false) throws {
         let file = DownloadFile(paths, calls: settings.calls, clock: settings.clock)
-        if let claim, file.isUntouched {
-            openLater(file, claim)
+        if mayDefer, file.isUntouched {
+            openLater(file)
             digest.withLock { $0 = FileDigest(file: file) }
             return state.withLock { $0.file = file }
         }
@@ -229,9 +230,7 @@ final class Download: @unchecked Sendable {
         }
     }
 
-    private func openLater(_ file: DownloadFile, _ claim: DescriptorClaim?) {
-        file.openLater(claim, unless: state.withLock { $0.finalPath })
-    }
+    private func openLater(_ file: DownloadFile) { file.openLater(unless: state.withLock { $0.finalPath }) }
 
     /// Decides whether to keep the file in memory. This method is called when the head has arrived, before any bytes.
     func keepShortFileInMemory() {

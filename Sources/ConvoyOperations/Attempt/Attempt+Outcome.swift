@@ -72,8 +72,6 @@ extension Attempt {
     /// Reports the outcome to the operation, once.
     func report(_ outcome: AttemptOutcome) {
         guard let operation = operation.take() else { return }
-        // Until the next attempt, the file does not need its descriptor.
-        body.sink?.claim = nil
         operation.decide(outcome, after: self)
     }
 

@@ -108,10 +108,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     }
 
     /// Records that no connection will be opened.
-    func abandon() {
-        operation = nil
-        body.sink?.claim = nil
-    }
+    func abandon() { operation = nil }
 
     /// Delivers the response of the previous attempt, which was held back while its challenge was being answered.
     func deliverHeldResponse(of operation: URLConnectionOperation) {

@@ -120,16 +120,12 @@ package struct AttemptContext: Sendable {
         if operation.reportsAnswer { operation.hostDidAnswer(operation.schedulingHost) }
     }
 
-    /// Waits until file descriptors are available or the attempt must stop, then calls `then` once. If descriptors are
-    /// available now, `then` is called immediately.
+    /// Waits until file descriptors may be available or the attempt must stop, then calls `then` once.
     ///
-    /// - Parameter earlier: An earlier claim with which a file could not be opened.
-    package func awaitDescriptors(
-        _ count: Int, after earlier: DescriptorClaim? = nil, then: @escaping @Sendable (DescriptorClaim) -> Void
-    ) {
-        if earlier == nil, let claim = NetworkThread.claimDescriptors(count) { return then(claim) }
+    /// - Parameter earlier: An earlier wait after which a file could not be opened.
+    package func awaitDescriptors(after earlier: DescriptorWait?, then: @escaping @Sendable (DescriptorWait) -> Void) {
         operation.core.withLock { $0.openTransport(for: attempt) }
-            .awaitDescriptors(count, after: earlier, while: { operation.isRunning(attempt) }, then: then)
+            .awaitDescriptors(after: earlier, while: { operation.isRunning(attempt) }, then: then)
     }
 
     /// Runs a block on the thread of the operation's connections.

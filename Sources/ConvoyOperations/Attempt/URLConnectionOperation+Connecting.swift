@@ -116,22 +116,15 @@ extension URLConnectionOperation {
 
     private func openSink(of attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
         guard let sink = attempt.body.sink, !sink.isOpen else { return connect(attempt, request, cacheHandler) }
-        guard sink.sink.opensFile else { return open(sink, of: attempt, request, cacheHandler) }
-        if let claim = NetworkThread.claimDescriptors(1) {
-            sink.claim = claim
-            open(sink, of: attempt, request, cacheHandler)
-        } else {
-            awaitDescriptor(of: sink, attempt, request, cacheHandler)
-        }
+        open(sink, of: attempt, request, cacheHandler)
     }
 
     private func awaitDescriptor(
         of sink: SinkQueue, _ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?
     ) {
-        let earlier = sink.claim.take()
-        sink.transport?.awaitDescriptors(1, after: earlier, while: { [self] in isRunning(attempt) }) { [self] claim in
+        sink.transport?.awaitDescriptors(after: sink.wait, while: { [self] in isRunning(attempt) }) { [self] wait in
             guard let sink = attempt.body.sink else { return }
-            sink.claim = claim
+            sink.wait = wait
             open(sink, of: attempt, request, cacheHandler)
         }
     }
@@ -143,11 +136,10 @@ extension URLConnectionOperation {
         sink.willOpen(as: call)
         guard advance(attempt, to: .preparing(call)) else {
             sink.willOpen(as: nil)
-            sink.claim = nil
             return decide(.stopped, after: attempt)
         }
         sink.open(as: call) { [self] failure in
-            if failure?.lacksDescriptor == true, let sink = attempt.body.sink, sink.claim?.isLast == false {
+            if let sink = attempt.body.sink, sink.mayTryAgain(after: failure) {
                 awaitDescriptor(of: sink, attempt, request, cacheHandler)
             } else if let failure {
                 decide(.failed(failure, nil), after: attempt)

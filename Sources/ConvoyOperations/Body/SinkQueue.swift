@@ -30,8 +30,8 @@ final class SinkQueue {
     private let url: URL?
     /// The transport that provides the network thread. It is set only while no attempt is in progress.
     var transport: (any Transport)?
-    /// The claim on the descriptor of the sink's file, if any.
-    var claim: DescriptorClaim?
+    /// The last wait for the descriptor of the sink's file, if the file has not been opened since.
+    var wait: DescriptorWait?
     /// The number of body bytes written so far.
     private(set) var offset: Int64 = 0
     /// The commands that wait until the running command has completed.
@@ -74,8 +74,13 @@ final class SinkQueue {
         as call: BlockingCall, on executor: @escaping Executor = { $0() }, then: @escaping @Sendable (URLError?) -> Void
     ) {
         let owner = Owner(queue: self)
-        BlockingWorkers.shared.perform(call) { [sink, url] in
-            let failure = Self.failure(url) { () throws(URLError) in try sink.open() }
+        BlockingWorkers.shared.perform(call) { [sink, url, wait] in
+            let failure = Self.failure(url) { () throws(URLError) in
+                guard sink.opensFile else { return try sink.open() }
+                try DescriptorLimit.openFiles(1, after: wait, else: URLError(lackingDescriptorFor: url)) {
+                    _ throws(URLError) in try sink.open()
+                }
+            }
             guard call.finish() else { return sink.discard() }
             executor { owner.queue.didOpen(failure, then) }
         }
@@ -84,6 +89,7 @@ final class SinkQueue {
     private func didOpen(_ failure: URLError?, _ then: (URLError?) -> Void) {
         call = nil
         isOpen = failure?.lacksDescriptor != true
+        if isOpen { wait = nil }
         if isDiscarded { return discardUnused() }
         then(failure)
     }
@@ -124,9 +130,9 @@ final class SinkQueue {
         var mustWait = false
         if !isBusy, failure == nil, sink.isImmediate {
             let failed = Self.failure(url) { () throws(URLError) in try sink.write(bytes) }
-            mustWait = mayTryAgain(after: failed, claim)
+            mustWait = mayTryAgain(after: failed)
             if !mustWait {
-                (failure, claim) = (failed, nil)
+                failure = failed
                 if failed == nil { offset += Int64(bytes.count) }
                 return then(failed)
             }
@@ -142,8 +148,8 @@ final class SinkQueue {
 
     /// Returns whether a command must be repeated, because its file could not be opened for lack of a descriptor, and a
     /// descriptor may become available.
-    private func mayTryAgain(after failure: URLError?, _ claim: DescriptorClaim?) -> Bool {
-        sink.opensFile && failure?.lacksDescriptor == true && transport != nil && claim?.isLast != true
+    func mayTryAgain(after failure: URLError?) -> Bool {
+        sink.opensFile && failure?.lacksDescriptor == true && transport != nil && wait?.isLast != true
     }
 
     /// Calls `then` after all earlier commands, with the first failure, if any.
@@ -176,7 +182,7 @@ final class SinkQueue {
     /// returns.
     func discard() {
         guard !isDiscarded else { return }
-        (isDiscarded, claim) = (true, nil)
+        isDiscarded = true
         commands = Backlog()
         if let call {
             if call.giveUp() { BlockingWorkers.shared.replaceThread(of: call) }
@@ -234,33 +240,31 @@ final class SinkQueue {
         let call = BlockingCall()
         self.call = call
         let step = Step(queue: self, command: command)
-        let run: @Sendable (DescriptorClaim?) -> Void = { [sink, url, offset, transport] claim in
+        let run: @Sendable (DescriptorWait?) -> Void = { [sink, url, offset, transport] wait in
             BlockingWorkers.shared.perform(call) {
                 var after = offset
                 let failure = Self.failure(url) { () throws(URLError) in after = try step.command.job(sink, offset) }
                 if call.finish() {
-                    transport?.perform { [after] in step.queue.didEnd(failure, after, step.command, claim) }
+                    transport?.perform { [after] in step.queue.didEnd(failure, after, step.command, wait) }
                 } else if !step.command.closes {
                     sink.discard()
                 }
             }
         }
-        guard waits, let transport else { return run(claim) }
-        transport.awaitDescriptors(1, after: self.claim.take(), while: { !call.isWithdrawn }, then: run)
+        guard waits, let transport else { return run(wait) }
+        transport.awaitDescriptors(after: wait, while: { !call.isWithdrawn }, then: run)
     }
 
-    private func didEnd(_ failure: URLError?, _ offset: Int64, _ command: Command, _ claim: DescriptorClaim?) {
+    private func didEnd(_ failure: URLError?, _ offset: Int64, _ command: Command, _ wait: DescriptorWait?) {
         call = nil
+        self.wait = wait
         // The queue was discarded while the command was returning, so the command was not abandoned.
         if isDiscarded {
             if command.closes { isOpen = false }
             return discardUnused()
         }
-        if self.failure == nil, mayTryAgain(after: failure, claim) {
-            self.claim = claim
-            return begin(command, waits: true)
-        }
-        self.claim = nil
+        if self.failure == nil, mayTryAgain(after: failure) { return begin(command, waits: true) }
+        self.wait = nil
         self.offset = offset
         if command.closes { isOpen = false }
         if self.failure == nil { self.failure = failure }

@@ -84,10 +84,10 @@ final class CoalescingTransport: Transport {
     func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { try base.performOrFail(block) }
 
     func awaitDescriptors(
-        _ count: Int, after claim: DescriptorClaim?, while isWanted: @escaping @Sendable () -> Bool,
-        then: @escaping @Sendable (DescriptorClaim) -> Void
+        after earlier: DescriptorWait?, while isWanted: @escaping @Sendable () -> Bool,
+        then: @escaping @Sendable (DescriptorWait) -> Void
     ) {
-        base.awaitDescriptors(count, after: claim, while: isWanted, then: then)
+        base.awaitDescriptors(after: earlier, while: isWanted, then: then)
     }
 
     /// Joins a transfer or begins one. Called on the network thread.

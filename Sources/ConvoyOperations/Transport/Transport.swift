@@ -31,8 +31,8 @@ package protocol Transport: AnyObject, Sendable {
 
     /// Waits until file descriptors are available, if that can be awaited, then calls `then` once.
     func awaitDescriptors(
-        _ count: Int, after claim: DescriptorClaim?, while isWanted: @escaping @Sendable () -> Bool,
-        then: @escaping @Sendable (DescriptorClaim) -> Void)
+        after earlier: DescriptorWait?, while isWanted: @escaping @Sendable () -> Bool,
+        then: @escaping @Sendable (DescriptorWait) -> Void)
 }
 
 extension Transport {
@@ -50,10 +50,10 @@ extension Transport {
     package func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { perform(block) }
 
     package func awaitDescriptors(
-        _ count: Int, after claim: DescriptorClaim?, while isWanted: @escaping @Sendable () -> Bool,
-        then: @escaping @Sendable (DescriptorClaim) -> Void
+        after earlier: DescriptorWait?, while isWanted: @escaping @Sendable () -> Bool,
+        then: @escaping @Sendable (DescriptorWait) -> Void
     ) {
-        then(DescriptorClaim(count, isLast: true))
+        then(.impossible)
     }
 }
 

@@ -2,21 +2,6 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The limit on open file descriptors.
-enum DescriptorLimit {
-    /// Raises the soft limit as far as possible, so that many concurrent transfers do not run out of descriptors. Shells
-    /// usually set 1024.
-    static func raise() {
-        var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-        // More descriptors would be useless, and some systems have a hard limit of a billion.
-        let wanted = min(limit.rlim_max, 65_536)
-        guard limit.rlim_cur < wanted else { return }
-        limit.rlim_cur = wanted
-        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-    }
-}
-
 /// Functions that prepare and write to the descriptors of standard input, output and error.
 enum StandardStreams {
     /// Opens `/dev/null` for each standard stream that was closed when the program started. Call this method before

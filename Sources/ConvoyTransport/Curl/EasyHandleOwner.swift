@@ -4,6 +4,8 @@ import Foundation
 
 /// The receiver of a transfer's events, on the network thread.
 protocol EasyHandleOwner: AnyObject {
+    /// Whether the receiver of the response's body has suspended it.
+    var isSuspended: Bool { get }
     /// Takes a line of the response head, or a trailer, with its line ending. Returns false to abort the transfer.
     func easyHandle(_ handle: EasyHandle, didReceiveHeaderLine line: UnsafeRawBufferPointer) -> Bool
     /// Takes a line of the head of a proxy's response to CONNECT, with its line ending. Returns false to abort the

@@ -48,7 +48,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         guard Self.isLibraryReady, let multi = curl_multi_init() else {
             // Newer libcurl versions need a descriptor, and do not report why it could not be opened.
             let code = errno
-            throw RunLoopError(call: "curl_multi_init", number: DescriptorQueue.meansShortage(code) ? code : ENOMEM)
+            throw RunLoopError(call: "curl_multi_init", number: DescriptorLimit.meansShortage(code) ? code : ENOMEM)
         }
         Negotiation.announcement
         self.runLoop = runLoop
@@ -108,10 +108,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Raises the limit if more transfers are running than it allows connections.
     private func adaptConnectionLimit() {
         guard running.count >= connectionLimit else { return }
-        var limit = rlimit()
-        let isKnown = getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
         let adapted = Self.connectionLimit(
-            running: running.count, descriptors: isKnown ? Int(clamping: min(limit.rlim_cur, 1 << 20)) : 1024)
+            running: running.count, descriptors: min(DescriptorLimit.soft ?? 1024, 1 << 20))
         guard adapted > connectionLimit else { return }
         connectionLimit = adapted
         convoy_multi_set_long(multi, CURLMOPT_MAXCONNECTS, adapted)
@@ -276,6 +274,9 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// Whether no transfer is running.
     var isIdle: Bool { running.isEmpty }
+
+    /// Whether any running transfer can end without waiting for its receiver.
+    var canTransferEnd: Bool { running.contains { $0.owner?.isSuspended == false } }
 
     /// The number of times that a socket could not be opened for lack of a descriptor.
     var descriptorShortages: Int { sockets.shortages }

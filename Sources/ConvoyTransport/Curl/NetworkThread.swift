@@ -125,6 +125,7 @@ package final class NetworkThread: Sendable {
     private static let timersOfDispatch: Void = DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(1)) {}
 
     private func startEngine() throws -> Engine {
+        DescriptorLimit.raise
         Self.timersOfDispatch
         let runLoop = try NetworkRunLoop()
         let engine = Engine(runLoop: runLoop, multi: try MultiHandle(runLoop: runLoop))

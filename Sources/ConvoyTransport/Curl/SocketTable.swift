@@ -55,11 +55,11 @@ final class SocketTable {
         let descriptor = socket(
             address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
         guard descriptor >= 0 else {
-            if DescriptorQueue.meansShortage(errno) { shortages += 1 }
+            if DescriptorLimit.meansShortage(errno) { shortages += 1 }
             return CURL_SOCKET_BAD
         }
         // Keep the last descriptors for files that are open only briefly, such as a directory or a journal.
-        if ownCount > 0, DescriptorQueue.isAmongLast(descriptor) {
+        if ownCount > 0, DescriptorLimit.isForFiles(descriptor) {
             close(descriptor)
             shortages += 1
             return CURL_SOCKET_BAD

@@ -240,7 +240,7 @@ extension URLConnection: DescriptorWaiter {
         guard let multi = thread.multi, !exchange.head.hasBegun, handle.long(CURLINFO_REQUEST_SIZE) == 0 else {
             return false
         }
-        return multi.descriptorShortages != exchange.earlierShortages || DescriptorQueue.isSystemShort
+        return multi.descriptorShortages != exchange.earlierShortages || DescriptorLimit.isSystemShort
     }
 
     /// Queues the transfer until another one has ended.
@@ -290,6 +290,8 @@ extension URLConnection {
             thread.multi?.setPaused(handle, receiving: !receiving, sending: !sending)
         }
     }
+
+    var isSuspended: Bool { exchange.flow.holds.contains(.delegate) }
 
     /// Whether libcurl is processing the current request.
     private var isWithLibcurl: Bool {

@@ -118,26 +118,35 @@ final class Upload: @unchecked Sendable {
             throw UploadError(.unsuitableRequest)
         }
         if state.withLock({ $0.isOpen }) { return try await check() }
-        let claim = await descriptors()
-        try await blocking { [self] in
-            switch source {
-            case .file(let file):
-                let opened = try FileSource(file, calls: settings.calls)
-                state.withLock { $0.source = opened }
-            case .data(let data): state.withLock { $0.source = DataSource(data) }
-            case .sequence(let length, _, _): state.withLock { $0.total = length }
+        var wait: DescriptorWait?
+        while true {
+            do {
+                try await blocking { [self, wait] in
+                    try DescriptorLimit.openFiles(2, after: wait, else: URLError(lackingDescriptorFor: url) as any Error) {
+                        _ in try openFiles(of: source, url)
+                    }
+                }
+                break
+            } catch let error as URLError where error.lacksDescriptor && wait?.isLast != true {
+                guard let work = state.withLock({ $0.work }) else { throw error }
+                wait = await withCheckedContinuation { [wait] continuation in
+                    work.awaitDescriptors(after: wait) { continuation.resume(returning: $0) }
+                }
             }
-            try openJournal(of: source, url)
         }
-        withExtendedLifetime(claim) {}
         state.withLock { $0.isOpen = true }
     }
 
-    private func descriptors() async -> DescriptorClaim? {
-        guard let work = state.withLock({ $0.work }) else { return nil }
-        return await withCheckedContinuation { continuation in
-            work.awaitDescriptors(2) { continuation.resume(returning: $0) }
+    /// Opens the source and the journal. Blocks.
+    private func openFiles(of source: UploadSource, _ url: URL) throws {
+        switch source {
+        case .file(let file):
+            let opened = try FileSource(file, calls: settings.calls)
+            state.withLock { $0.source = opened }
+        case .data(let data): state.withLock { $0.source = DataSource(data) }
+        case .sequence(let length, _, _): state.withLock { $0.total = length }
         }
+        try openJournal(of: source, url)
     }
 
     /// Throws an error if the source has changed since it was opened.
