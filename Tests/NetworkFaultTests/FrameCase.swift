@@ -148,7 +148,7 @@ struct FrameCase: ReplayedCase {
             return recording.isWhole(before: count) ? whole : FaultExpectation()
         case .damage:
             // Old libcurl versions sometimes accept the bytes received before they aborted the connection as complete.
-            let ends: [FrameReader.End] = [.stream, .length] + (MultiHandle.hidesResets ? [.invalidFrame] : [])
+            let ends: [FrameReader.End] = [.stream, .length] + (CurlQuirks.hidesResets ? [.invalidFrame] : [])
             let readings = ends.compactMap { FrameReader.read(play.bytes, to: method, until: $0) }
             return FaultExpectation(outcomes: readings.flatMap { $0.outcomes(to: method, decoded: recording.decoded) })
         case .goAway(let index, let last, let code, let closes):

@@ -62,9 +62,9 @@ public struct OperationEvent: Sendable {
     let moment: MonotonicTime
     /// The time at which the event log began. An event does not refer to the log itself, to avoid reference counting on
     /// the threads that process events.
-    let origin: StartMoment
+    package let origin: StartMoment
     /// The rules for secrets in a cached response; nil for all other events.
-    let secrets: ResponseSecrets?
+    package let secrets: ResponseSecrets?
     /// The `operationNumber` of the operation, which is unique in the process.
     public let operationNumber: UInt64
 
@@ -93,8 +93,8 @@ extension OperationEvent.Kind {
 }
 
 /// The rules for secrets in a cached response, according to the settings of the operation.
-final class ResponseSecrets: Sendable {
-    let classifier: SecretClassifier
+package final class ResponseSecrets: Sendable {
+    package let classifier: SecretClassifier
 
     init(_ classifier: SecretClassifier) { self.classifier = classifier }
 }

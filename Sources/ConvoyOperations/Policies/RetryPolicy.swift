@@ -302,6 +302,6 @@ extension RetryEvent.Refusal {
 }
 
 /// Single-line descriptions of errors, without secrets.
-enum ErrorText {
-    static func shown(_ error: any Error) -> String { Redaction.text((error as NSError).localizedDescription) }
+package enum ErrorText {
+    package static func shown(_ error: any Error) -> String { Redaction.text((error as NSError).localizedDescription) }
 }

@@ -80,16 +80,13 @@ extension EasyHandle {
         if metrics.firstByte != nil { metrics.networkProtocolName = networkProtocolName }
         let heads = clock.proxyHeadBytes
         let body = offset(CURLINFO_SIZE_UPLOAD_T)
-        let head = Int64(long(CURLINFO_REQUEST_SIZE)) - heads.sent - (Self.countsBodyAsRequest ? body : 0)
+        let head = Int64(long(CURLINFO_REQUEST_SIZE)) - heads.sent - (CurlQuirks.countsBodyAsRequest ? body : 0)
         metrics.countOfRequestHeaderBytesSent = max(0, head)
         metrics.countOfRequestBodyBytesSent = body
         metrics.countOfResponseHeaderBytesReceived = max(0, Int64(long(CURLINFO_HEADER_SIZE)) - heads.received)
         metrics.countOfResponseBodyBytesReceived = offset(CURLINFO_SIZE_DOWNLOAD_T)
         return metrics
     }
-
-    /// Whether the size of the request includes its body, as in libcurl 8.7 and later.
-    private static let countsBodyAsRequest = TransportLibraries.libcurl >= 0x08_07_00
 
     private var networkProtocolName: String? {
         switch long(CURLINFO_HTTP_VERSION) {

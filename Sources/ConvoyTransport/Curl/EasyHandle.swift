@@ -53,7 +53,7 @@ final class EasyHandle: RestingTransfer {
     /// For `hasHeard`, see ``FoldedLineGuard``.
     var isWornOut: Bool {
         wasRefused || applied.negotiation != nil || sendCount > 1 || holdsBytes
-            || hasHeard && FoldedLineGuard.need == .newHandle
+            || hasHeard && CurlQuirks.foldedLines == .newHandle
     }
     @exclusivity(unchecked) private var wasRefused = false
     /// Whether any line of a response has arrived.
@@ -212,7 +212,7 @@ final class EasyHandle: RestingTransfer {
                 // it.
                 return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(line) } ? line.count : 0
             })
-        if FoldedLineGuard.need == .hidingOfLine { try setTraceCallback() }
+        if CurlQuirks.foldedLines == .hidingOfLine { try setTraceCallback() }
         try check(
             convoy_easy_set_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
                 guard let bytes, let context else { return 0 }
@@ -232,7 +232,7 @@ final class EasyHandle: RestingTransfer {
                 if handle.trace != nil, let kind = TraceRecorder.Piece(kind) {
                     handle.trace?.take(kind, UnsafeRawBufferPointer(piece))
                 }
-                if kind == CURLINFO_HEADER_IN, FoldedLineGuard.need == .hidingOfLine { handle.folding.look(at: piece) }
+                if kind == CURLINFO_HEADER_IN, CurlQuirks.foldedLines == .hidingOfLine { handle.folding.look(at: piece) }
                 return 0
             })
         hasTraceCallback = true
@@ -272,7 +272,7 @@ final class EasyHandle: RestingTransfer {
         if sendCount == 0, applied.mayTunnel {
             return owner?.easyHandle(self, didReceiveTunnelLine: UnsafeRawBufferPointer(line)) ?? false
         }
-        if FoldedLineGuard.need == .hidingOfLine { folding.pass(line, easy) }
+        if CurlQuirks.foldedLines == .hidingOfLine { folding.pass(line, easy) }
         // libcurl calls this within its own functions, during which no handle is returned, so the owner cannot change.
         return switch ownership {
         case .some(let ownership): ownership.owner.easyHandle(self, didReceiveHeaderLine: UnsafeRawBufferPointer(line))

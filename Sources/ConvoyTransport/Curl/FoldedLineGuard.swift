@@ -3,7 +3,7 @@ import ConvoySupport
 
 /// A guard that hides from libcurl the header lines with which a server could crash the program.
 ///
-/// libcurl 7.83 to 7.88 keeps a dangling pointer to the last field of the handle's previous response, and uses it if
+/// libcurl 7.83 to 7.88 (see ``CurlQuirks``) keeps a dangling pointer to the last field of the handle's previous response, and uses it if
 /// the first field of a response is a folded line. The trace callback receives a line before libcurl processes it.
 /// Tracing is therefore enabled from the status line to the first field, and a folded line in between is disguised as
 /// an empty line, which libcurl passes on unparsed.
@@ -16,14 +16,6 @@ struct FoldedLineGuard {
         /// response.
         case newHandle
     }
-
-    static let need: Need = {
-        switch TransportLibraries.libcurl {
-        case 0x07_58_00...0x07_58_ff: .hidingOfLine
-        case ..<0x07_53_00, 0x08_00_00...: .nothing
-        default: .newHandle
-        }
-    }()
 
     private var isTracing = false
     /// Whether tracing is always enabled, for a `ConnectionTrace`.

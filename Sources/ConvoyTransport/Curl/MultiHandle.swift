@@ -175,10 +175,6 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
     }
 
-    /// Whether libcurl checks only once per second that an idle connection is alive, as version 8.22 and later do. A
-    /// request that must not be sent twice would fail on a connection that has died since.
-    private static let trustsConnections = TransportLibraries.libcurl >= 0x08_16_00
-
     /// Starts the transfer for which the handle was prepared.
     ///
     /// - Parameters:
@@ -188,7 +184,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     func start(_ handle: EasyHandle, to port: Int, isAlone: Bool, mayRepeat: @autoclosure () -> Bool) -> CURLMcode {
         guard !isClosed else { return CURLM_BAD_HANDLE }
         noteEvent()
-        let isFresh = isAlone || Self.trustsConnections && sockets.hasLostConnection(to: port) && !mayRepeat()
+        let isFresh = isAlone || CurlQuirks.trustsIdleConnections && sockets.hasLostConnection(to: port) && !mayRepeat()
         if isFresh != handle.isFresh {
             handle.isFresh = isFresh
             convoy_easy_set_long(handle.easy, CURLOPT_FRESH_CONNECT, isFresh || handle.forbidsReuse ? 1 : 0)
@@ -301,10 +297,6 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if code == CURLE_OUT_OF_MEMORY { broken.append(handle) }
         mayHaveMessages = true
     }
-
-    /// Whether libcurl may hide that an HTTP/2 stream was reset, as versions before 8.1 do: if more bytes arrived for
-    /// another stream than fit into its buffer, they report the body of a closed stream as complete.
-    static let hidesResets = TransportLibraries.libcurl < 0x08_01_00
 
     /// The owners of the running transfers.
     var runningOwners: some Sequence<any EasyHandleOwner> { running.lazy.compactMap(\.owner) }

@@ -294,7 +294,7 @@ extension URLConnection: EasyHandleOwner {
         case .loading where code != CURLE_OK || exchange.response.failure != nil || isCancelled: end(with: code, handle)
         case .loading, .deciding, .askingAboutCookies, .following, .replacing:
             exchange.heldResult = code
-            if exchange.head.isEndedByStream, MultiHandle.hidesResets { exchange.response.isUnproven = mayHideReset }
+            if exchange.head.isEndedByStream, CurlQuirks.hidesResets { exchange.response.isUnproven = mayHideReset }
             carryOut(updateFlow(.end))
         }
     }
@@ -379,7 +379,7 @@ extension URLConnection: EasyHandleOwner {
         }
         if code == CURLE_PROXY, let error = proxyError(handle) { return error }
         if exchange.head.hasBegun, !exchange.head.isWhole,
-            code == CURLE_OUT_OF_MEMORY || code.rawValue == Self.curlTooLarge
+            code == CURLE_OUT_OF_MEMORY || code.rawValue == CurlQuirks.tooLarge
         {
             return failure(.badServerResponse, "A header field of the response exceeds libcurl's limit of 100 KB.")
         }
@@ -398,7 +398,4 @@ extension URLConnection: EasyHandleOwner {
         return error.code == .unknown && (exchange.head.hasBegun || exchange.response.tunnelAnswer.hasBegun)
             ? URLError(.badServerResponse, describedBy: error.userInfo) : error
     }
-
-    /// The result code `CURLE_TOO_LARGE`, introduced in libcurl 8.6.
-    private static let curlTooLarge: UInt32 = 100
 }
