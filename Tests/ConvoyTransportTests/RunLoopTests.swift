@@ -76,7 +76,7 @@ import Testing
         let block = [UInt8](repeating: 0, count: 4096)
         while write(pair[0], block, block.count) > 0 {}
         #expect(write(pair[1], block, 1) == 1)
-        let poller = try kind.make()
+        let poller = try Poller()
         try poller.watch(pair[0], for: [.writable])
         let start = ContinuousClock.now
         for _ in 0..<10 { poller.wait(milliseconds: 20) { _, events in Issue.record("\(events)") } }
@@ -201,7 +201,7 @@ import Testing
     @Test func `all ready descriptors are handled even if one call cannot report them all`() throws {
         let count = 400
         ProcessMeters.raiseDescriptorLimit()
-        let running = try Running(.best)
+        let running = try Running()
         let loop = running.loop
         let pipes = try (0..<count).map { _ in
             var ends: [Int32] = [-1, -1]
