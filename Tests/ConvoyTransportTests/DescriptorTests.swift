@@ -120,7 +120,7 @@ struct DescriptorTests {
             }
             let count = openFiles(0)
             // Some descriptors remain for connections.
-            #expect(20...49 ~= count)
+            #expect(20...70 ~= count)
             #expect(mayOpenFile())
         }
     }
