@@ -261,13 +261,13 @@ final class SessionTransport: Transport {
     }
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
         current.connection(for: request, configuration: configuration, delegate: delegate)
     }
 
     func connection(
-        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
         current.connection(for: request, configuration: configuration, delegate: delegate)
     }

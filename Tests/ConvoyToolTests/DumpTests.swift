@@ -130,12 +130,12 @@ import Testing
         expectNoSecret(in: source)
         expectNoSecret(in: DownloadRequest(try request(), destination: URL(fileURLWithPath: "/tmp/x")))
         expectNoSecret(in: OutboxRequest(try request()))
-        let connection = URLConnection(request: try request(), configuration: try configuration(), delegate: Deaf())
+        let connection = RequestChain(request: try request(), configuration: try configuration(), delegate: Deaf())
         expectNoSecret(in: connection)
     }
 
-    private final class Deaf: URLConnectionDelegate {
-        func connection(_ connection: any Connection, didReceive response: ResponseHead) {}
+    private final class Deaf: ConnectionDelegate {
+        func connection(_ connection: any Connection, didReceive response: ResponseHead, after phases: TransactionPhases?) {}
         func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {}
         func connectionDidFinish(_ connection: any Connection) {}
         func connection(_ connection: any Connection, didFailWith error: URLError) {}

@@ -4,7 +4,7 @@ import Foundation
 import FoundationNetworking
 
 /// A delegate that records all calls, and that can wait for the end of the transfer.
-final class Collector: URLConnectionDelegate {
+final class Collector: ConnectionDelegate {
     enum End: Sendable {
         case finished
         case failed(URLError)
@@ -40,7 +40,7 @@ final class Collector: URLConnectionDelegate {
         self.decision = decision
     }
 
-    func connection(_ connection: any Connection, didReceive response: ResponseHead) {
+    func connection(_ connection: any Connection, didReceive response: ResponseHead, after phases: TransactionPhases?) {
         heard.withLock { $0.heads.append(response) }
         onHead?(connection)
     }
@@ -66,7 +66,7 @@ final class Collector: URLConnectionDelegate {
         heard.withLock { $0.events.append(redirect) }
     }
 
-    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
+    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics, of head: ResponseHead?) {
         heard.withLock { $0.metrics.append(metrics) }
     }
 
@@ -111,7 +111,7 @@ func load(
     _ request: URLRequest, configuration: ConnectionConfiguration = ConnectionConfiguration(),
     thread: NetworkThread = .shared, delegate: Collector = Collector()
 ) -> Collector.Heard? {
-    URLConnection(request: request, configuration: configuration, delegate: delegate, thread: thread).start()
+    RequestChain(request: request, configuration: configuration, delegate: delegate, thread: thread).start()
     return delegate.wait()
 }
 

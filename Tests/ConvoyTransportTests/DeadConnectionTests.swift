@@ -18,7 +18,7 @@ struct DeadConnectionTests {
         var configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
         configuration.collectsMetrics = true
         let collector = Collector()
-        URLConnection(request: request, configuration: configuration, delegate: collector, thread: thread).start()
+        RequestChain(request: request, configuration: configuration, delegate: collector, thread: thread).start()
         return collector
     }
 

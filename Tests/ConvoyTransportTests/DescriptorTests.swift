@@ -26,7 +26,7 @@ struct DescriptorTests {
         let collectors = try withDescriptors(60) {
             let collectors = (0..<300).map { _ in Collector() }
             for collector in collectors {
-                URLConnection(request: request, delegate: collector, thread: thread).start()
+                RequestChain(request: request, delegate: collector, thread: thread).start()
             }
             for collector in collectors { _ = collector.wait() }
             return collectors
@@ -87,7 +87,7 @@ struct DescriptorTests {
         try nginx.add(Data(count: 40_000_000), as: "slow")
         let thread = NetworkThread()
         let collector = Collector(onData: { $0.suspendReceiving() })
-        let connection = URLConnection(
+        let connection = RequestChain(
             request: URLRequest(url: nginx.url("slow")), delegate: collector, thread: thread)
         connection.start()
         let waits = Locked<[DescriptorWait]>([])
@@ -137,7 +137,7 @@ struct DescriptorTests {
             let transfers = (0..<60).map { number in
                 let collector = Collector()
                 let url = nginx.url("few-1/slow").appending(queryItems: [URLQueryItem(name: "key", value: "\(number)")])
-                return (URLConnection(request: URLRequest(url: url), delegate: collector, thread: thread), collector)
+                return (RequestChain(request: URLRequest(url: url), delegate: collector, thread: thread), collector)
             }
             for (transfer, _) in transfers { transfer.start() }
             var (least, mayBeOpen) = (50, rlimit())

@@ -31,7 +31,7 @@ import Testing
         request.httpMethod = "POST"
         request.httpBodyStream = stream
         request.timeoutInterval = timeout
-        let connection = URLConnection(request: request, delegate: collector, thread: thread)
+        let connection = RequestChain(request: request, delegate: collector, thread: thread)
         connection.start()
         return try #require(collector.wait(within: 60))
     }

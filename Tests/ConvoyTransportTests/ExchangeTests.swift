@@ -58,7 +58,7 @@ import Testing
         let head = Locked<Int?>(0)
         let redirected = Locked<String?>(nil)
         let delegate = Collector(onFailure: { connection in
-            let connection = connection as? URLConnection
+            let connection = connection as? RequestChain
             head.withLock { $0 = connection?.latestHead?.statusCode }
             redirected.withLock { $0 = connection?.redirected?.request.url?.path }
         })
@@ -74,7 +74,7 @@ import Testing
         configuration.addressOverrides = ["elsewhere.test": "no address"]
         let last = Locked<String?>(nil)
         let delegate = Collector(onFailure: { connection in
-            let redirected = (connection as? URLConnection)?.redirected
+            let redirected = (connection as? RequestChain)?.redirected
             last.withLock { $0 = redirected?.request.url?.host }
         })
         let request = URLRequest(url: server.url("/first"))

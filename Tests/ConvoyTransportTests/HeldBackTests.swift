@@ -24,7 +24,7 @@ struct HeldBackTests {
         var configuration = ConnectionConfiguration(
             certificateAuthorities: nginx.certificateAuthority, usesHTTP2: usesHTTP2)
         configuration.receiveBufferSize = 512 << 10
-        let connection = URLConnection(
+        let connection = RequestChain(
             request: URLRequest(url: nginx.secureURL("file.bin")), configuration: configuration, delegate: collector,
             thread: thread)
         connection.start()

@@ -18,8 +18,8 @@ struct HiddenResetTests {
         frames = try FrameServer(asking: server.port)
     }
 
-    private func connect(_ path: String, _ collector: Collector) throws -> URLConnection {
-        let connection = URLConnection(
+    private func connect(_ path: String, _ collector: Collector) throws -> RequestChain {
+        let connection = RequestChain(
             request: URLRequest(url: try #require(URL(string: "https://localhost:\(frames.ports[0])\(path)"))),
             configuration: ConnectionConfiguration(certificateAuthorities: frames.certificateAuthority),
             delegate: collector, thread: thread)
@@ -86,7 +86,7 @@ struct HiddenResetTests {
         try awaitResponse()
         _ = try connect("/flood", Collector())
         let other = Collector()
-        URLConnection(request: URLRequest(url: server.url("/late")), delegate: other, thread: thread).start()
+        RequestChain(request: URLRequest(url: server.url("/late")), delegate: other, thread: thread).start()
         try awaitRequests(1, to: "/flood")
         try awaitRequests(1, to: "/late")
 
@@ -133,7 +133,7 @@ struct HiddenResetTests {
         try eventually("the stream is reset") { frames.output.contains("FLOODED") }
         // Everything that arrived before this response has been read.
         let ping = Collector()
-        URLConnection(request: URLRequest(url: server.url("/ping")), delegate: ping, thread: thread).start()
+        RequestChain(request: URLRequest(url: server.url("/ping")), delegate: ping, thread: thread).start()
         #expect(try #require(ping.wait()).isFinished)
         connections[0].resumeReceiving()
         #expect(try #require(cut.wait()).error?.code == .networkConnectionLost)

@@ -31,7 +31,7 @@ import Testing
             connection.suspendReceiving()
             held.signal()
         })
-        let connection = URLConnection(
+        let connection = RequestChain(
             request: URLRequest(url: server.url("/large")), delegate: collector, thread: thread)
         connection.start()
         var count = 0
@@ -64,7 +64,7 @@ import Testing
             request.httpMethod = "POST"
             server.forgetRequests()
             let collector = Collector()
-            let connection = URLConnection(request: request, delegate: collector, thread: thread)
+            let connection = RequestChain(request: request, delegate: collector, thread: thread)
             connection.start()
             try await waitUntil("the request") { !server.requests("/late").isEmpty }
             thread.perform { _ = connection.pause() }
@@ -135,7 +135,7 @@ import Testing
         request.httpBodyStream = stream
         request.setValue(length, forHTTPHeaderField: "Content-Length")
         let collector = Collector()
-        URLConnection(request: request, delegate: collector, thread: .shared).start()
+        RequestChain(request: request, delegate: collector, thread: .shared).start()
         return try #require(collector.wait(within: 30), "the transfer did not end")
     }
 

@@ -63,7 +63,7 @@ struct NginxTests {
         let thread = NetworkThread()
         let collectors = (0..<64).map { _ in Collector() }
         for collector in collectors {
-            URLConnection(
+            RequestChain(
                 request: URLRequest(url: nginx.secureURL("text.txt")), configuration: configuration,
                 delegate: collector, thread: thread
             ).start()
@@ -82,8 +82,8 @@ struct NginxTests {
         _ = try nginx.add(new, as: "new.bin")
         let configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
         let thread = NetworkThread()
-        func connect(_ name: String, _ delegate: Collector) -> URLConnection {
-            let connection = URLConnection(
+        func connect(_ name: String, _ delegate: Collector) -> RequestChain {
+            let connection = RequestChain(
                 request: URLRequest(url: nginx.secureURL(name)), configuration: configuration, delegate: delegate,
                 thread: thread)
             connection.start()

@@ -140,7 +140,7 @@ import Testing
         request.httpBodyStream = stream
         request.timeoutInterval = 0.2  // does not count while waiting for the request's own stream
         let slow = Collector()
-        URLConnection(request: request, delegate: slow).start()
+        RequestChain(request: request, delegate: slow).start()
         #expect(stream.isReading.wait(timeout: .now() + 100) == .success)
         for _ in 0..<20 { #expect(load(server.url("/echo"))?.isFinished == true) }
         #expect(slow.wait(within: 0.5) == nil)

@@ -116,7 +116,7 @@ import Testing
                 connection.suspendReceiving()
                 DispatchQueue.global().asyncAfter(deadline: .now() + 0.05) { connection.resumeReceiving() }
             } else if step == 2 {
-                URLConnection(request: URLRequest(url: url), delegate: second, thread: thread).start()
+                RequestChain(request: URLRequest(url: url), delegate: second, thread: thread).start()
             }
         })
         let heard = try #require(load(URLRequest(url: server.url("/big")), thread: thread, delegate: first))

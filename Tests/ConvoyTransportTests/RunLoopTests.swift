@@ -302,7 +302,7 @@ import Testing
         let thread = NetworkThread()
         let collectors = (0..<100).map { _ in Collector() }
         for collector in collectors {
-            URLConnection(request: URLRequest(url: server.url("/data")), delegate: collector, thread: thread).start()
+            RequestChain(request: URLRequest(url: server.url("/data")), delegate: collector, thread: thread).start()
         }
         for collector in collectors {
             let heard = try #require(collector.wait())
@@ -334,7 +334,7 @@ import Testing
         })
         var request = URLRequest(url: server.url("/data"))
         request.timeoutInterval = 0.2  // does not count while this side holds back
-        let connection = URLConnection(request: request, delegate: collector)
+        let connection = RequestChain(request: request, delegate: collector)
         connection.start()
         #expect(held.wait(timeout: .now() + 100) == .success)
         let before = collector.body.count

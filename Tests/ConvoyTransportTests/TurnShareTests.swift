@@ -40,14 +40,14 @@ import Testing
         }
     }
 
-    private final class Counting: URLConnectionDelegate {
+    private final class Counting: ConnectionDelegate {
         let counter: TurnCounter
         let ended = DispatchSemaphore(value: 0)
         let error = Locked<URLError?>(nil)
 
         init(_ counter: TurnCounter) { self.counter = counter }
 
-        func connection(_ connection: any Connection, didReceive response: ResponseHead) {}
+        func connection(_ connection: any Connection, didReceive response: ResponseHead, after phases: TransactionPhases?) {}
         func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) { counter.note(data.count) }
         func connection(
             _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
@@ -101,7 +101,7 @@ import Testing
         _ = thread.perform { counter.beginTurn(of: thread) }
         let delegates = (0..<transfers).map { _ in Counting(counter) }
         for delegate in delegates {
-            URLConnection(request: request, configuration: configuration, delegate: delegate, thread: thread).start()
+            RequestChain(request: request, configuration: configuration, delegate: delegate, thread: thread).start()
         }
         for delegate in delegates {
             try delegate.ended.waitOrThrow(timeout: 60)

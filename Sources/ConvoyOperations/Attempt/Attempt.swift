@@ -12,7 +12,7 @@ import Synchronization
 /// Except for the members guarded by the operation's lock, an attempt is used by one thread after another: the thread
 /// that begins it, the network thread, and the thread that begins the next attempt. The lifecycle guarantees this
 /// order.
-final class Attempt: URLConnectionDelegate, @unchecked Sendable {
+final class Attempt: ConnectionDelegate, @unchecked Sendable {
     /// The number that identifies the attempt in the lifecycle.
     let number: Lifecycle.AttemptNumber
 
@@ -142,11 +142,11 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     // MARK: The connection's delegate
 
-    func connection(_ connection: any Connection, didReceive response: ResponseHead) {
+    func connection(_ connection: any Connection, didReceive response: ResponseHead, after phases: TransactionPhases?) {
         guard let operation, state.isReceiving else { return connection.cancel() }
         let isQuestion = response.asksForCredentials
         if isQuestion { noteRedirection(connection) }
-        reportToEventLog(of: operation, response, connection)
+        reportToEventLog(of: operation, response, phases)
         if state.isAuthorized, let error = operation.proofFailure(of: response) {
             return stop(connection, then: .fail(error))
         }
@@ -295,22 +295,22 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         if !state.hasEnded { operation?.eventLog?.noteRequestStarted(request) }
     }
 
-    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
+    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics, of head: ResponseHead?) {
         guard let operation, !state.hasEnded, let eventLog = operation.eventLog else { return }
         if metrics.cacheUse != nil { eventLog.noteSecrets(of: operation.connectionConfiguration) }
-        let head = rare.respondedHead.take() ?? (connection as? URLConnection)?.latestHead ?? body.head
+        let head = rare.respondedHead.take() ?? head ?? body.head
         eventLog.noteRequestEnded(metrics.statusCode == nil ? nil : head, metrics)
     }
 
     /// Reports the start of a response to monitors.
     private func reportToEventLog(
-        of operation: URLConnectionOperation, _ response: ResponseHead, _ connection: any Connection
+        of operation: URLConnectionOperation, _ response: ResponseHead, _ phases: TransactionPhases?
     ) {
         guard let eventLog = operation.eventLog else { return }
         // A cached response is reported at its end.
         guard response.cacheUse == nil || response.cacheUse == .validated else { return }
         rare.respondedHead = response
-        eventLog.noteResponded(response, (connection as? URLConnection)?.phasesSoFar)
+        eventLog.noteResponded(response, phases)
     }
 
     func connectionDidFinish(_ connection: any Connection) { connectionDidEnd(.finished) }

@@ -69,7 +69,7 @@ final class CoalescingTransport: Transport {
     var transferCount: Int { transfers.withLock { $0.count } }
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
         guard let key = SharedTransferKey(request, configuration) else {
             return base.connection(for: request, configuration: configuration, delegate: delegate)
@@ -107,7 +107,7 @@ final class CoalescingTransport: Transport {
 private final class Subscriber: Connection, @unchecked Sendable {
     // All mutable members belong to the network thread.
     let originalRequest: URLRequest
-    private(set) var delegate: (any URLConnectionDelegate)?
+    private(set) var delegate: (any ConnectionDelegate)?
     private let onStart: @Sendable (Subscriber) -> Void
     private let base: any Transport
     weak var transfer: SharedTransfer?
@@ -120,7 +120,7 @@ private final class Subscriber: Connection, @unchecked Sendable {
     private var isCancelled = false
 
     init(
-        request: URLRequest, delegate: any URLConnectionDelegate, base: any Transport,
+        request: URLRequest, delegate: any ConnectionDelegate, base: any Transport,
         onStart: @escaping @Sendable (Subscriber) -> Void
     ) {
         (originalRequest, self.delegate, self.base, self.onStart) = (request, delegate, base, onStart)
@@ -187,7 +187,7 @@ private final class Subscriber: Connection, @unchecked Sendable {
         if pending.isEmpty { end { tell(self, $0) } } else { pendingEnd = tell }
     }
 
-    func end(_ tell: (any URLConnectionDelegate) -> Void) {
+    func end(_ tell: (any ConnectionDelegate) -> Void) {
         let told = delegate
         (delegate, transfer, pendingEnd) = (nil, nil, nil)
         if let told { tell(told) }
@@ -195,11 +195,11 @@ private final class Subscriber: Connection, @unchecked Sendable {
 }
 
 /// The transfer shared by several operations' connections. It belongs to the network thread.
-private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
+private final class SharedTransfer: ConnectionDelegate, @unchecked Sendable {
     /// The maximum number of body bytes kept for late subscribers. Beyond that limit, no subscriber can join.
     private static let memory = 4 << 20
 
-    typealias DelegateCall = (Subscriber, any URLConnectionDelegate) -> Void
+    typealias DelegateCall = (Subscriber, any ConnectionDelegate) -> Void
 
     private var connection: (any Connection)?
     private var subscribers: [Subscriber] = []
@@ -252,10 +252,10 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     // MARK: The transfer's delegate
 
-    func connection(_ connection: any Connection, didReceive response: ResponseHead) {
+    func connection(_ connection: any Connection, didReceive response: ResponseHead, after phases: TransactionPhases?) {
         let count = subscribers.count
         limits = 0
-        tell { $1.connection($0, didReceive: response) }
+        tell { $1.connection($0, didReceive: response, after: nil) }
         guard limits == count else { return }
         // A late subscriber might need the complete body.
         received = nil
@@ -280,12 +280,12 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
         tell { $1.connection($0, didHandle: redirect) }
     }
 
-    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
+    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics, of head: ResponseHead?) {
         tell { [unowned self] subscriber, delegate in
             var metrics = metrics
             // Only the first subscriber's metrics count the request as its own.
             metrics.isShared = subscriber !== subscribers.first
-            delegate.connection(subscriber, didCollect: metrics)
+            delegate.connection(subscriber, didCollect: metrics, of: nil)
         }
     }
 

@@ -8,13 +8,13 @@ import FoundationNetworking
 package protocol Transport: AnyObject, Sendable {
     /// Creates a connection without starting it.
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection
 
     /// Creates a connection for a request in either form, without starting it.
     func connection(
         for request: consuming TransferRequest, configuration: consuming ConnectionConfiguration,
-        delegate: any URLConnectionDelegate
+        delegate: any ConnectionDelegate
     ) -> any Connection
 
     /// Runs a block on the thread on which the delegates are called.
@@ -42,7 +42,7 @@ extension Transport {
 
     package func connection(
         for request: consuming TransferRequest, configuration: consuming ConnectionConfiguration,
-        delegate: any URLConnectionDelegate
+        delegate: any ConnectionDelegate
     ) -> any Connection {
         connection(for: request.urlRequest, configuration: configuration, delegate: delegate)
     }
@@ -70,16 +70,16 @@ extension NetworkThread: Transport {
     }
 
     package func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
-        URLConnection(request: request, configuration: configuration, delegate: delegate, thread: self)
+        RequestChain(request: request, configuration: configuration, delegate: delegate, thread: self)
     }
 
     package func connection(
         for request: consuming TransferRequest, configuration: consuming ConnectionConfiguration,
-        delegate: any URLConnectionDelegate
+        delegate: any ConnectionDelegate
     ) -> any Connection {
-        URLConnection(request, configuration: configuration, delegate: delegate, thread: self)
+        RequestChain(request, configuration: configuration, delegate: delegate, thread: self)
     }
 
     package func perform(_ block: @escaping @Sendable () -> Void) {

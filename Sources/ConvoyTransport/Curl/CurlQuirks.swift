@@ -27,7 +27,7 @@
 ///   `AbandonedResponseTests`.
 /// - 7.88: counts repeated requests over the life of a handle, and fails transfers after five.
 ///   `EasyHandle.isWornOut`. `ResendTests`.
-/// - 8.14: does not rewind the request's body before it repeats the request over HTTP/1.1. `easyHandleMaySendAgain(_:)`.
+/// - 8.14: does not rewind the request's body before it repeats the request over HTTP/1.1. `NetworkExchange.maySendAgain()`.
 ///   `RefusedStreamTests`.
 /// - 8.14: keeps requesting an immediate call while an HTTP/2 transfer whose end has arrived is paused.
 ///   `MultiHandle.putOffCall()`. `HeldBackTests`.

@@ -146,7 +146,7 @@ extension EasyHandle {
     func beginHandshake(_ sslContext: OpaquePointer) -> CURLcode {
         guard let tls = applied.tls, tls.isReady else { return CURLE_ABORTED_BY_CALLBACK }
         let isWithProxy = TLSHandshake.hasMaximumVersion(sslContext)
-        guard let handshake = owner?.easyHandle(self, beginsHandshakeWithProxy: isWithProxy, tls),
+        guard let handshake = owner?.handshake(withProxy: isWithProxy, tls),
             handshake.attach(to: sslContext)
         else { return CURLE_OUT_OF_MEMORY }
         self.handshake = handshake
@@ -235,7 +235,7 @@ extension EasyHandle {
                     return Int(CURL_READFUNC_ABORT)
                 }
                 let buffer = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
-                switch owner.easyHandle(handle, fill: buffer) {
+                switch owner.fill(buffer) {
                 case .bytes(let count): return count
                 case .notNow:
                     handle.isSendingPaused = true
@@ -247,7 +247,7 @@ extension EasyHandle {
             convoy_easy_set_seek_callback(easy) { context, offset, origin in
                 guard offset == 0, origin == SEEK_SET, let handle = EasyHandle.from(context), let owner = handle.owner
                 else { return Int32(CURL_SEEKFUNC_CANTSEEK) }
-                return owner.easyHandleMustRewind(handle) ? Int32(CURL_SEEKFUNC_OK) : Int32(CURL_SEEKFUNC_FAIL)
+                return owner.rewindBody() ? Int32(CURL_SEEKFUNC_OK) : Int32(CURL_SEEKFUNC_FAIL)
             })
     }
 }

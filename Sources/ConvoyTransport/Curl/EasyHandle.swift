@@ -30,7 +30,7 @@ final class EasyHandle: RestingTransfer {
     /// The TLS handshake of the connection on which the request was sent; nil for plain text.
     @exclusivity(unchecked) var tlsOfConnection: TLSHandshake?
     /// The owner of the transfer. It is retained for the callbacks, and released when the handle is returned.
-    var owner: (any EasyHandleOwner)? {
+    var owner: NetworkExchange? {
         get {
             switch ownership {
             case .some(let ownership): ownership.owner
@@ -43,7 +43,7 @@ final class EasyHandle: RestingTransfer {
 
     /// A reference that is used in place. A copy would be retained and released for each line of a head.
     private struct Ownership: ~Copyable {
-        let owner: any EasyHandleOwner
+        let owner: NetworkExchange
     }
 
     /// Whether the handle cannot be reused: libcurl rejected or keeps one of its options, sent one of its requests
@@ -151,7 +151,7 @@ final class EasyHandle: RestingTransfer {
     /// the next one is usually later, and when the timer fires, the owner checks the clock.
     private var timer: RunLoopTimer {
         if let madeTimer { return madeTimer }
-        let timer = RunLoopTimer { [unowned self] in owner?.easyHandleTimerDidFire(self) }
+        let timer = RunLoopTimer { [unowned self] in owner?.timerDidFire() }
         madeTimer = timer
         return timer
     }
@@ -182,7 +182,7 @@ final class EasyHandle: RestingTransfer {
         try check(convoy_easy_set_long(easy, CURLOPT_NOSIGNAL, 1))
         try check(convoy_easy_allow_only_http(easy))
         try setRouteOptions()
-        // Disable libcurl's limit of five minutes, because `URLConnection`'s timers also cover connecting; see
+        // Disable libcurl's limit of five minutes, because `NetworkExchange`'s timers also cover connecting; see
         // `Options`.
         try check(convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(Int32.max)))
         // Removing a handle during a DNS lookup must not wait for the resolver's thread.
@@ -247,7 +247,7 @@ final class EasyHandle: RestingTransfer {
         if applied.isSecure { noteTLS() }
         if let clock { noteReady(clock) }
         defer { refusal = nil }
-        return sendCount == 1 || owner?.easyHandleMaySendAgain(self) == true
+        return sendCount == 1 || owner?.maySendAgain() == true
     }
 
     /// Passes lines of the head to the owner. Returns false to abort the transfer.
@@ -270,12 +270,12 @@ final class EasyHandle: RestingTransfer {
     private func take(line: UnsafeMutableRawBufferPointer) -> Bool {
         // Before the request is sent, lines belong to a proxy's response to CONNECT.
         if sendCount == 0, applied.mayTunnel {
-            return owner?.easyHandle(self, didReceiveTunnelLine: UnsafeRawBufferPointer(line)) ?? false
+            return owner?.takeTunnelLine(UnsafeRawBufferPointer(line)) ?? false
         }
         if CurlQuirks.foldedLines == .hidingOfLine { folding.pass(line, easy) }
         // libcurl calls this within its own functions, during which no handle is returned, so the owner cannot change.
         return switch ownership {
-        case .some(let ownership): ownership.owner.easyHandle(self, didReceiveHeaderLine: UnsafeRawBufferPointer(line))
+        case .some(let ownership): ownership.owner.takeHeadLine(UnsafeRawBufferPointer(line))
         case .none: false
         }
     }
@@ -284,7 +284,7 @@ final class EasyHandle: RestingTransfer {
     private func take(block: UnsafeRawBufferPointer) -> Int {
         let reception: Reception? =
             switch ownership {
-            case .some(let ownership): ownership.owner.easyHandle(self, didReceive: block)
+            case .some(let ownership): ownership.owner.take(block)
             case .none: nil
             }
         switch reception {

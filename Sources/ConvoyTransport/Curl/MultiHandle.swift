@@ -10,8 +10,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     let runLoop: NetworkRunLoop
     private let multi: UnsafeMutableRawPointer
     @exclusivity(unchecked) private var timer: RunLoopTimer?
-    /// The idle handles, with their buffers.
-    @exclusivity(unchecked) private var idle: [EasyHandle] = []
+    /// The idle exchanges, with their handles and buffers.
+    @exclusivity(unchecked) private var idle: [NetworkExchange] = []
     /// The running handles, each at its `position`.
     @exclusivity(unchecked) private var running: [EasyHandle] = []
     /// The last header that was created here.
@@ -121,7 +121,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         isClosed = true
         runLoop.atEndOfTurn(nil)
         for handle in running { curl_multi_remove_handle(multi, handle.easy) }
-        for handle in idle + running { handle.cancelTimer(on: runLoop) }
+        for handle in idle.map(\.handle) + running { handle.cancelTimer(on: runLoop) }
         madeQueue?.removeAll()
         shares.cancel()
         running = []
@@ -131,9 +131,9 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     // MARK: Handles
 
-    /// Returns an idle or new handle; nil if there is not enough memory.
-    func takeHandle() -> EasyHandle? {
-        idle.popLast() ?? EasyHandle(sockets: sockets, shares: shares)
+    /// Returns an idle or new exchange; nil if there is not enough memory.
+    func takeExchange() -> NetworkExchange? {
+        idle.popLast() ?? EasyHandle(sockets: sockets, shares: shares).map { NetworkExchange($0, multi: self) }
     }
 
     /// Returns the header of a request, reusing that of the last request if the fields are the same.
@@ -164,15 +164,16 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         return header
     }
 
-    /// Makes a handle idle again. It keeps its buffers and options, but no state of its last transfer.
-    func giveBack(_ handle: EasyHandle) {
+    /// Makes an exchange idle again. Its handle keeps its buffers and options, but no state of its last transfer.
+    func giveBack(_ exchange: NetworkExchange) {
+        let handle = exchange.handle
         // A running handle must not be used for the next request.
         if handle.position >= 0 { stop(handle) }
         handle.owner = nil
         handle.tlsOfConnection = nil
         handle.trace = nil
         handle.clock = nil
-        if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
+        if idle.count < 256 { idle.append(exchange) } else { handle.cancelTimer(on: runLoop) }
     }
 
     /// Starts the transfer for which the handle was prepared.
@@ -298,8 +299,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         mayHaveMessages = true
     }
 
-    /// The owners of the running transfers.
-    var runningOwners: some Sequence<any EasyHandleOwner> { running.lazy.compactMap(\.owner) }
+    /// The exchanges of the running transfers.
+    var runningExchanges: some Sequence<NetworkExchange> { running.lazy.compactMap(\.owner) }
 
     /// Whether the caller is inside a libcurl callback, from which libcurl must not be called.
     var isInLibcurl: Bool { depth > 0 }
@@ -429,6 +430,6 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         noteEvent()
         leaveConnection(handle)
         handle.clock?.noteEnd()
-        handle.owner?.easyHandle(handle, didFinishWith: code)
+        handle.owner?.didFinish(with: code)
     }
 }

@@ -1,6 +1,6 @@
 /// The state of one stage of a transfer: the holds on it and its progress. A value type without locks or I/O.
 ///
-/// A stage has a source that it can pause, and a receiver. For `URLConnection`, the source is libcurl; for an
+/// A stage has a source that it can pause, and a receiver. For `RequestChain`, the source is its exchange; for an
 /// operation, it is the connection. Code that needs time adds its own hold to a set, and later removes only that hold.
 /// Bytes flow while the set is empty. The end of the source waits for some of the holds; a stop waits for none.
 ///

@@ -200,7 +200,7 @@ import Testing
         configuration.cache = ResponseCacheReference(cache)
         configuration.authorizer = AuthorizerReference(ConnectionUser())
         let listener = Listener()
-        URLConnection(request: request, configuration: configuration, delegate: listener).start()
+        RequestChain(request: request, configuration: configuration, delegate: listener).start()
         #expect(await Task.detached { listener.end.wait() }.value)
         #expect(try await get(manager).cacheUse == nil)
     }
@@ -212,7 +212,7 @@ import Testing
         }
     }
 
-    private final class Listener: URLConnectionDelegate {
+    private final class Listener: ConnectionDelegate {
         let end = Signal()
         func connection(_ connection: any Connection, didReceive response: ResponseHead) {}
         func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {}

@@ -129,7 +129,7 @@ struct SecretChain: Sendable {
 }
 
 /// A network whose servers send the answers of a chain. The decisions about each request are those of the library: the
-/// redirect rules, the authorizer and the choice of the certificate of a `URLConnection` that is never started.
+/// redirect rules, the authorizer and the choice of the certificate of a `RequestChain` that is never started.
 final class SecretNetwork: Transport {
     /// A request as a server receives it.
     struct Sent: Sendable {
@@ -173,7 +173,7 @@ final class SecretNetwork: Transport {
     var coalescing: any Transport { CoalescingTransport(base: self) }
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
         let position = configuration.continuation == nil ? first : state.withLock { $0.challenged }
         return SecretConnection(request, configuration, delegate, self, position)
@@ -198,20 +198,20 @@ final class SecretNetwork: Transport {
 
 final class SecretConnection: Connection, @unchecked Sendable {
     let originalRequest: URLRequest
-    private let delegate: any URLConnectionDelegate
+    private let delegate: any ConnectionDelegate
     private let network: SecretNetwork
     // The following properties are used on the network's queue.
-    private let rules: URLConnection
+    private let rules: RequestChain
     private var position: SecretNetwork.Position
     private var hops = 0
     private var isOver = false
 
     init(
-        _ request: URLRequest, _ configuration: ConnectionConfiguration, _ delegate: any URLConnectionDelegate,
+        _ request: URLRequest, _ configuration: ConnectionConfiguration, _ delegate: any ConnectionDelegate,
         _ network: SecretNetwork, _ position: SecretNetwork.Position
     ) {
         (originalRequest, self.delegate, self.network, self.position) = (request, delegate, network, position)
-        rules = URLConnection(request: request, configuration: configuration, delegate: delegate)
+        rules = RequestChain(request: request, configuration: configuration, delegate: delegate)
     }
 
     var redirected: (request: URLRequest, followed: Int)? { rules.redirected }
@@ -221,16 +221,16 @@ final class SecretConnection: Connection, @unchecked Sendable {
     func suspendReceiving() {}
     func resumeReceiving() {}
 
-    private func end(_ report: (any URLConnectionDelegate) -> Void) {
+    private func end(_ report: (any ConnectionDelegate) -> Void) {
         guard !isOver else { return }
         isOver = true
         rules.delegate = nil
         report(delegate)
     }
 
-    /// The request as `URLConnection` would send it.
+    /// The request as `RequestChain` would send it.
     private func sentRequest() -> SecretNetwork.Sent? {
-        let request = rules.exchange.request
+        let request = rules.step.request
         guard let address = HTTPAddress(request.url?.absoluteString ?? "") else { return nil }
         var fields = request.urlRequest.allHTTPHeaderFields ?? [:]
         if let field = rules.authorize(request, address, over: nil).field {
@@ -265,7 +265,7 @@ final class SecretConnection: Connection, @unchecked Sendable {
     }
 
     private func receive(_ head: ResponseHead) {
-        delegate.connection(self, didReceive: head)
+        delegate.connection(self, didReceive: head, after: nil)
         end { $0.connectionDidFinish(self) }
     }
 
@@ -287,7 +287,7 @@ final class SecretConnection: Connection, @unchecked Sendable {
         guard !redirect.withholdsBody(of: answer) else {
             return end { $0.connection(self, didFailWith: URLError(.badServerResponse)) }
         }
-        rules.replaceExchange(with: Exchange(TransferRequest(answer)))
+        rules.replaceStep(with: ChainStep(TransferRequest(answer)))
         rules.followedRedirects += 1
         position.path.append(server < 0 ? position.path.last ?? 0 : server)
         let added = answer.value(forHTTPHeaderField: SecretChain.ofHandler)

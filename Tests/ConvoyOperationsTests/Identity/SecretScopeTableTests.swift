@@ -96,7 +96,7 @@ import Testing
         if sends(part.request) { answers.insert(.partField) }
 
         let configuration = parent.connectionConfiguration
-        let connection = URLConnection(request: request(one), configuration: configuration, delegate: Deaf())
+        let connection = RequestChain(request: request(one), configuration: configuration, delegate: Deaf())
         connection.followedRedirects = 1
         if let target = Target(other), connection.tlsContext(for: target) === configuration.tls.context {
             answers.insert(.certificate)
@@ -117,7 +117,7 @@ import Testing
         return answers
     }
 
-    private final class Deaf: URLConnectionDelegate {
+    private final class Deaf: ConnectionDelegate {
         func connection(_ connection: any Connection, didReceive response: ResponseHead) {}
         func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {}
         func connectionDidFinish(_ connection: any Connection) {}
@@ -222,7 +222,7 @@ import Testing
         configuration.hsts = store
         configuration.clientIdentity = Self.identity
         let first = URLRequest(url: try #require(URL(string: "http://h.test/")))
-        let connection = URLConnection(request: first, configuration: configuration, delegate: Deaf())
+        let connection = RequestChain(request: first, configuration: configuration, delegate: Deaf())
         connection.followedRedirects = 1
         for (text, isKept) in [("https://h.test/a", true), ("https://h.test:8443/", false), ("https://i.test/", false)] {
             let target = try #require(Target(text))

@@ -40,12 +40,12 @@ import Testing
         old.connection(oldConnection, didFailWith: URLError(.networkConnectionLost))
         let (new, newConnection) = connected(2, after: old, of: operation, over: network)
         let head = ResponseHead(url: Self.url, statusCode: 404, headers: [])
-        old.connection(oldConnection, didReceive: head)
+        old.connection(oldConnection, didReceive: head, after: nil)
         Data("late".utf8).withUnsafeBytes { old.connection(oldConnection, didReceive: $0) }
         old.connectionDidFinish(oldConnection)
         old.connectionDidCancel(oldConnection)
         #expect(operation.response == nil && new.progress.bytesReceived == 0)
-        new.connection(newConnection, didReceive: head)
+        new.connection(newConnection, didReceive: head, after: nil)
         Data("body".utf8).withUnsafeBytes { new.connection(newConnection, didReceive: $0) }
         #expect(operation.statusCode == 404 && new.progress.bytesReceived == 4)
         #expect(old.progress.bytesReceived == 0)
@@ -57,7 +57,7 @@ import Testing
         let (old, connection) = connected(1, after: nil, of: operation, over: network)
         let head = ResponseHead(
             url: Self.url, statusCode: 200, headers: [("ETag", "\"a\""), ("Content-Length", "8")])
-        old.connection(connection, didReceive: head)
+        old.connection(connection, didReceive: head, after: nil)
         Data("half".utf8).withUnsafeBytes { old.connection(connection, didReceive: $0) }
         old.connection(connection, didFailWith: URLError(.networkConnectionLost))
         let new = Attempt(2, after: old, operation.settings.prepared)

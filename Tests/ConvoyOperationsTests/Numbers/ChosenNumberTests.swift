@@ -119,7 +119,7 @@ import Testing
         #expect(ended.wait() && transport.transferCount == 0)
     }
 
-    private final class Ended: URLConnectionDelegate {
+    private final class Ended: ConnectionDelegate {
         let signal: Signal
         init(_ signal: Signal) { self.signal = signal }
         func connection(_ connection: any Connection, didReceive response: ResponseHead) {}

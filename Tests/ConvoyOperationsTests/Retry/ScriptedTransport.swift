@@ -36,7 +36,7 @@ final class ScriptedTransport: Transport {
     var mayUseHTTP2: [Bool] { state.withLock { $0.mayUseHTTP2 } }
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
         state.withLock { $0.mayUseHTTP2.append(configuration.usesHTTP2) }
         return ScriptedConnection(request, configuration, delegate, self)
@@ -66,13 +66,13 @@ final class ScriptedTransport: Transport {
 final class ScriptedConnection: Connection, @unchecked Sendable {
     let originalRequest: URLRequest
     private let configuration: ConnectionConfiguration
-    private let delegate: any URLConnectionDelegate
+    private let delegate: any ConnectionDelegate
     private let network: ScriptedTransport
     /// Whether the connection has ended. Used on the network's queue only.
     private var isOver = false
 
     init(
-        _ request: URLRequest, _ configuration: ConnectionConfiguration, _ delegate: any URLConnectionDelegate,
+        _ request: URLRequest, _ configuration: ConnectionConfiguration, _ delegate: any ConnectionDelegate,
         _ network: ScriptedTransport
     ) {
         originalRequest = request

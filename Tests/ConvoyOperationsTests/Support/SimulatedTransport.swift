@@ -26,7 +26,7 @@ final class SimulatedTransport: Transport, Sendable {
     init(_ resource: Resource) { self.resource = Locked(resource) }
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
         let connection = SimulatedConnection(request: request, delegate: delegate, network: self)
         state.withLock { $0.connections.append(connection) }
@@ -60,7 +60,7 @@ final class SimulatedTransport: Transport, Sendable {
 final class SimulatedConnection: Connection, @unchecked Sendable {
     // The connection is used only by the test's single thread.
     let originalRequest: URLRequest
-    private var delegate: (any URLConnectionDelegate)?
+    private var delegate: (any ConnectionDelegate)?
     private let network: SimulatedTransport
     private var isStarted = false
     private(set) var isCancelRequested = false
@@ -68,7 +68,7 @@ final class SimulatedConnection: Connection, @unchecked Sendable {
     private var rest: Data?
     var startCount = 0
 
-    init(request: URLRequest, delegate: any URLConnectionDelegate, network: SimulatedTransport) {
+    init(request: URLRequest, delegate: any ConnectionDelegate, network: SimulatedTransport) {
         originalRequest = request
         self.delegate = delegate
         self.network = network
@@ -122,7 +122,7 @@ final class SimulatedConnection: Connection, @unchecked Sendable {
         delegate?.connection(self, didReceive: ResponseHead(url: url, statusCode: status, headers: headers))
     }
 
-    private func end(_ tell: (any URLConnectionDelegate) -> Void) {
+    private func end(_ tell: (any ConnectionDelegate) -> Void) {
         isEnded = true
         let told = delegate
         delegate = nil

@@ -19,7 +19,7 @@ final class ThreadedTransport: Transport, Sendable {
     private let state = Locked(State())
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
         let connection = ThreadedConnection(request: request, delegate: delegate, network: self)
         state.withLock { $0.connections.append(connection) }
@@ -71,14 +71,14 @@ final class ThreadedTransport: Transport, Sendable {
 final class ThreadedConnection: Connection, @unchecked Sendable {
     // All mutable state belongs to the network's queue.
     let originalRequest: URLRequest
-    private var delegate: (any URLConnectionDelegate)?
+    private var delegate: (any ConnectionDelegate)?
     private let network: ThreadedTransport
     private var isStarted = false
     private var isCancelled = false
     private var hasResponded = false
     private var isEnded = false
 
-    init(request: URLRequest, delegate: any URLConnectionDelegate, network: ThreadedTransport) {
+    init(request: URLRequest, delegate: any ConnectionDelegate, network: ThreadedTransport) {
         originalRequest = request
         self.delegate = delegate
         self.network = network
@@ -127,7 +127,7 @@ final class ThreadedConnection: Connection, @unchecked Sendable {
         body.withUnsafeBytes { delegate?.connection(self, didReceive: $0) }
     }
 
-    private func end(_ tell: (any URLConnectionDelegate) -> Void) {
+    private func end(_ tell: (any ConnectionDelegate) -> Void) {
         guard isOpen else { return }
         isEnded = true
         let told = delegate

@@ -143,7 +143,7 @@ import Testing
         configuration.proxy = .none
         // One transfer over HTTP/2 is in progress, and held back halfway.
         let other = Collector(onData: { $0.suspendReceiving() })
-        let connection = URLConnection(
+        let connection = RequestChain(
             request: URLRequest(url: nginx.secureURL("large.bin")), configuration: configuration, delegate: other,
             thread: thread)
         connection.start()

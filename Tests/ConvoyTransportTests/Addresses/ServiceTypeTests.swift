@@ -48,7 +48,7 @@ import Testing
         configuration.proxy = .none
         configuration.networkServiceType = .voice
         let collector = Collector()
-        let connection = URLConnection(request: request, configuration: configuration, delegate: collector, thread: thread)
+        let connection = RequestChain(request: request, configuration: configuration, delegate: collector, thread: thread)
         connection.start()
         var marks: [SocketMarks] = []
         // Check the marks while the request waits for the response.

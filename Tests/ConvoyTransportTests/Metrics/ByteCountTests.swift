@@ -146,7 +146,7 @@ import Testing
         let thread = NetworkThread()
         let collectors = (0..<20).map { _ in Collector() }
         for collector in collectors {
-            URLConnection(
+            RequestChain(
                 request: URLRequest(url: nginx.secureURL("text.txt")), configuration: configuration,
                 delegate: collector, thread: thread
             ).start()

@@ -46,7 +46,7 @@ final class NameLookupTimeTests: NamespaceTestCase {
             let names = try SilentNameServer()
             let url = try XCTUnwrap(URL(string: "http://silent.example/"))
             let collector = Collector()
-            let connection = URLConnection(
+            let connection = RequestChain(
                 request: URLRequest(url: url), configuration: configuration, delegate: collector, thread: NetworkThread())
             connection.start()
             try eventually("a query") { names.queries > 0 }

@@ -200,7 +200,7 @@ import Testing
             default: (server.url("/stalls"), .receive)
             }
         let collector = Collector()
-        let connection = URLConnection(
+        let connection = RequestChain(
             request: URLRequest(url: try #require(url)), configuration: Self.configuration, delegate: collector,
             thread: NetworkThread())
         connection.start()
@@ -216,7 +216,7 @@ import Testing
 
     @Test func `a request cancelled before its start has no metrics`() throws {
         let collector = Collector()
-        let connection = URLConnection(
+        let connection = RequestChain(
             request: URLRequest(url: server.url("/")), configuration: Self.configuration, delegate: collector,
             thread: NetworkThread())
         connection.cancel()

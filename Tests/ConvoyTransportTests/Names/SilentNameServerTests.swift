@@ -29,11 +29,11 @@ final class SilentNameServerTests: XCTestCase {
     /// Begins a transfer to a name, and returns once the name server has received a query for it.
     private func askForName(
         _ names: SilentNameServer, timeout: TimeInterval, on thread: NetworkThread
-    ) throws -> (URLConnection, Collector) {
+    ) throws -> (RequestChain, Collector) {
         var request = URLRequest(url: try XCTUnwrap(URL(string: "http://convoy-test.example/")))
         request.timeoutInterval = timeout
         let collector = Collector()
-        let connection = URLConnection(request: request, delegate: collector, thread: thread)
+        let connection = RequestChain(request: request, delegate: collector, thread: thread)
         connection.start()
         try eventually("a query") { names.queries > 0 }
         return (connection, collector)
@@ -89,7 +89,7 @@ final class SilentNameServerTests: XCTestCase {
             let pairs = try (0..<5).map { number in
                 let url = try XCTUnwrap(URL(string: "http://convoy-test-\(number).example/"))
                 let collector = Collector()
-                return (URLConnection(request: URLRequest(url: url), delegate: collector, thread: thread), collector)
+                return (RequestChain(request: URLRequest(url: url), delegate: collector, thread: thread), collector)
             }
             for (connection, _) in pairs { connection.start() }
             try eventually("queries") { names.queries >= 5 }

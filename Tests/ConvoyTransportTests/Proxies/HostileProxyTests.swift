@@ -176,9 +176,9 @@ final class HostileProxyTests: XCTestCase {
             let collector = Collector()
             let other = Collector()
             try withEnvironment(["https_proxy": proxy.address]) {
-                URLConnection(request: URLRequest(url: url), delegate: collector, thread: thread).start()
+                RequestChain(request: URLRequest(url: url), delegate: collector, thread: thread).start()
                 try eventually("\(name): CONNECT") { !proxy.heads.isEmpty }
-                URLConnection(request: URLRequest(url: server.url("/quick")), delegate: other, thread: thread).start()
+                RequestChain(request: URLRequest(url: server.url("/quick")), delegate: other, thread: thread).start()
                 XCTAssertEqual(other.wait(within: 20)?.text, "quick", "\(name) held up another transfer")
             }
             guard let heard = collector.wait(within: 20) else {

@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 
 /// A delegate that records when bytes were received and sent.
-final class PaceRecorder: URLConnectionDelegate {
+final class PaceRecorder: ConnectionDelegate {
     struct Pace: Sendable {
         let start: MonotonicTime
         /// The times at which bytes were received, each with the total number of bytes by then.
@@ -53,7 +53,7 @@ final class PaceRecorder: URLConnectionDelegate {
         return paceSoFar
     }
 
-    func connection(_ connection: any Connection, didReceive response: ResponseHead) {
+    func connection(_ connection: any Connection, didReceive response: ResponseHead, after phases: TransactionPhases?) {
         pace.withLock { $0.hasHead = true }
     }
 
@@ -86,13 +86,13 @@ func start(
     _ request: URLRequest, receiving: [RateLimit] = [], sending: [RateLimit] = [], stall: StallLimit? = nil,
     thread: NetworkThread = .shared, to recorder: PaceRecorder,
     _ change: (inout ConnectionConfiguration) -> Void = { _ in }
-) -> URLConnection {
+) -> RequestChain {
     var configuration = ConnectionConfiguration()
     configuration.receiveRateLimits = receiving
     configuration.sendRateLimits = sending
     configuration.stallLimit = stall
     change(&configuration)
-    let connection = URLConnection(
+    let connection = RequestChain(
         request: request, configuration: configuration, delegate: recorder, thread: thread)
     connection.start()
     return connection

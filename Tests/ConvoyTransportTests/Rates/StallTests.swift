@@ -72,7 +72,7 @@ import Testing
         })
         var configuration = ConnectionConfiguration()
         configuration.stallLimit = StallLimit(bytesPerSecond: 1_000_000, duration: 0.1)
-        let connection = URLConnection(
+        let connection = RequestChain(
             request: URLRequest(url: server.url("/body")), configuration: configuration, delegate: collector)
         connection.start()
         try held.waitOrThrow(timeout: 60, "the first block")
@@ -95,7 +95,7 @@ import Testing
         })
         var configuration = ConnectionConfiguration()
         configuration.stallLimit = StallLimit(bytesPerSecond: 1_000_000, duration: 0.1)
-        URLConnection(request: URLRequest(url: server.url("/from")), configuration: configuration, delegate: collector)
+        RequestChain(request: URLRequest(url: server.url("/from")), configuration: configuration, delegate: collector)
             .start()
         #expect(collector.wait(within: 1) == nil)
         let given = try #require(answer.withLock { $0 })

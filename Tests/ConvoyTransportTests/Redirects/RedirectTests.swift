@@ -116,7 +116,7 @@ import Testing
             pending.keep { decide(redirect.request) }
             asked.signal()
         })
-        let connection = URLConnection(request: URLRequest(url: server.url("/a")), delegate: slow)
+        let connection = RequestChain(request: URLRequest(url: server.url("/a")), delegate: slow)
         connection.start()
         #expect(asked.wait(timeout: .now() + 100) == .success)
         connection.cancel()

@@ -129,7 +129,7 @@ import Testing
         configuration.securityPolicy = try trusted.policy()
         let url = try #require(URL(string: "https://localhost:\(port)/"))
         let collector = Collector()
-        URLConnection(
+        RequestChain(
             request: URLRequest(url: url), configuration: configuration, delegate: collector, thread: trusted.thread
         ).start()
         try eventually("the request") { server.output.contains("GET / HTTP/1.1") }

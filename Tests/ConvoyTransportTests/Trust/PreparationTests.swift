@@ -36,7 +36,7 @@ import Testing
         configuration.clientIdentity = identity
         let collectors = (0..<8).map { _ in Collector() }
         for collector in collectors {
-            URLConnection(
+            RequestChain(
                 request: URLRequest(url: trusted.url), configuration: configuration, delegate: collector,
                 thread: trusted.thread
             ).start()
@@ -63,7 +63,7 @@ import Testing
         configuration.securityPolicy = try trusted.policy()
         configuration.clientIdentity = identity
         let collector = Collector()
-        let connection = URLConnection(
+        let connection = RequestChain(
             request: URLRequest(url: trusted.url), configuration: configuration, delegate: collector,
             thread: trusted.thread)
         connection.start()

@@ -22,7 +22,7 @@ final class SimulatedNetwork: Transport, @unchecked Sendable {
     }
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
         let made = SimulatedConnection(request, configuration, delegate, self)
         connections.append(made)
@@ -49,7 +49,7 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
 
     let originalRequest: URLRequest
     private let configuration: ConnectionConfiguration
-    private var delegate: (any URLConnectionDelegate)?
+    private var delegate: (any ConnectionDelegate)?
     private var script: (URLRequest) -> [Event] = { _ in [] }
     /// The operation whose request the connection carries.
     private(set) weak var operation: URLConnectionOperation?
@@ -71,7 +71,7 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
     private var metrics: TransactionMetrics?
 
     init(
-        _ request: URLRequest, _ configuration: ConnectionConfiguration, _ delegate: any URLConnectionDelegate,
+        _ request: URLRequest, _ configuration: ConnectionConfiguration, _ delegate: any ConnectionDelegate,
         _ network: SimulatedNetwork
     ) {
         (originalRequest, self.request, self.configuration) = (request, request, configuration)
@@ -127,7 +127,7 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
         end { $0.connectionDidCancel(self) }
     }
 
-    private func end(_ tell: (any URLConnectionDelegate) -> Void) {
+    private func end(_ tell: (any ConnectionDelegate) -> Void) {
         guard !isEnded else { return }
         collect()
         isEnded = true
@@ -154,7 +154,7 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
     private func collect() {
         guard let metrics = metrics.take() else { return }
         collected += 1
-        delegate?.connection(self, didCollect: metrics)
+        delegate?.connection(self, didCollect: metrics, of: nil)
     }
 
     // MARK: The server
@@ -201,7 +201,7 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
                 collect()
                 guard let next else {
                     events = [.finish]
-                    return delegate?.connection(self, didReceive: head) ?? ()
+                    return delegate?.connection(self, didReceive: head, after: nil) ?? ()
                 }
                 followed += 1
                 request = next

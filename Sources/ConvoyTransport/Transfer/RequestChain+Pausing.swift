@@ -4,7 +4,7 @@ import FoundationNetworking
 
 /// Pauses a transfer whose request must not be sent twice. All members are used on the network thread, outside
 /// libcurl's callbacks.
-extension URLConnection {
+extension RequestChain {
     package func pause() -> Bool {
         guard !RequestRules.isIdempotent(firstRequest.method), mayHaveBeenSent else {
             stop()
@@ -16,12 +16,12 @@ extension URLConnection {
     }
 
     package func resume() {
-        guard exchange.flow.isPaused else { return }
+        guard step.flow.isPaused else { return }
         // Time spent paused does not count against the timeouts.
-        noteSending()
+        network?.noteSending()
         carryOut(updateFlow(.lift(.pause)))
-        if case .held(let address) = phase { return sendAfterPause(to: address) }
-        if exchange.flow.hasKept { carryOut(updateFlow(.kept)) }
+        if case .exchanging = phase, case .held(let address) = step.exchange { return sendAfterPause(to: address) }
+        if step.flow.hasKept { carryOut(updateFlow(.kept)) }
     }
 
     private func sendAfterPause(to address: HTTPAddress) {
@@ -35,10 +35,15 @@ extension URLConnection {
     /// Whether a server may have received part of the request, or of an earlier request that it redirected.
     private var mayHaveBeenSent: Bool {
         if followedRedirects > configuration.continuation?.followed ?? 0 { return true }
-        return switch phase {
-        case .initial, .waitingForDescriptor, .preparingTLS, .consulting: false
-        case .loading, .deciding, .following, .askingAboutCookies, .replacing: handle?.mayHaveBeenSent ?? true
-        case .held, .storing, .ended: true
+        switch phase {
+        case .initial, .preparingTLS, .consulting: return false
+        case .storing, .ended: return true
+        case .exchanging, .deciding, .askingCookies: break
+        }
+        return switch step.exchange {
+        case .waitingForDescriptor: false
+        case .held: true
+        case .loading, .draining: network?.handle.mayHaveBeenSent ?? true
         }
     }
 

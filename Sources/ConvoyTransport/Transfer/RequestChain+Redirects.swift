@@ -4,13 +4,13 @@ import Foundation
 import FoundationNetworking
 
 /// Redirects: calls the delegate, and holds the transfer back until the delegate has decided.
-extension URLConnection {
+extension RequestChain {
     /// Returns the redirect to follow after a response; nil if the response is not a redirect or is delivered instead.
     func redirect(of response: ResponseHead) throws(URLError) -> Redirect? {
         guard RedirectRules.isRedirect(response.statusCode) else { return nil }
         var rules = RedirectRules(configuration)
         if configuration.routing.hsts != nil { rules.upgrade = { self.upgraded($0) } }
-        let verdict = rules.evaluate(response, to: exchange.request.urlRequest, followed: followedRedirects)
+        let verdict = rules.evaluate(response, to: step.request.urlRequest, followed: followedRedirects)
         if configuration.returnsRedirects {
             if let event = verdict.eventAsResponse {
                 traceRedirect(event)
@@ -52,15 +52,15 @@ extension URLConnection {
     /// Continues with a response that was held back for a decision. Must not be called from a libcurl callback.
     func goOn(isAccepted: Bool, lifting hold: TransferHolds) {
         if isCancelled { return }
-        if exchange.replay != nil {
+        if let stored = step.stored {
             updateFlow(.lift(hold))
-            return pump()
+            return stored.pump(self)
         }
         guard isAccepted else {
             // The rest of the response may never arrive.
-            if mayLeaveRest, let handle { return giveUpRest(handle) }
-            if let handle { thread.multi?.stop(handle) }
-            return fail(exchange.response.failure ?? failure(.unknown, "The response was not accepted."))
+            if let network, network.mayLeaveRest { return network.giveUpRest() }
+            network?.stop()
+            return fail(step.failure ?? failure(.unknown, "The response was not accepted."))
         }
         carryOut(updateFlow(.lift(hold)))
     }
@@ -72,45 +72,46 @@ extension URLConnection {
         var event = redirect.event(sending: request)
         if let request, let refusal = refusal(of: request, redirect) {
             event.outcome = .refused(refusal)
-            phase = .loading
-            exchange.response.failure = URLError(refusing: event, refusal)
+            phase = .exchanging
+            step.failure = URLError(refusing: event, refusal)
         }
         traceRedirect(event)
         delegate?.connection(self, didHandle: event)
-        guard exchange.response.failure == nil else { return false }
+        guard step.failure == nil else { return false }
 
         if let request {
-            phase = .following(request)
-            return exchange.replay != nil || awaitsRest(of: redirect.response)
+            phase = .exchanging
+            step.exchange = .draining(.request(request))
+            return step.stored != nil || network?.awaitsRest(of: redirect.response) != false
         }
-        phase = .loading
+        phase = .exchanging
         do throws(URLError) {
             try prepareToDecode(redirect.response.codings, of: redirect.response)
         } catch {
-            exchange.response.failure = error
+            step.failure = error
         }
-        delegate?.connection(self, didReceive: redirect.response)
-        return exchange.response.failure == nil
+        deliver(redirect.response)
+        return step.failure == nil
     }
 
     /// Returns the reason why a request must not be sent; nil if it can be. The request may differ from the one
     /// proposed by the rules.
     private func refusal(of request: URLRequest, _ redirect: Redirect) -> RedirectEvent.Refusal? {
         if redirect.withholdsBody(of: request) { return .bodyForOtherOrigin }
-        if let stream = request.httpBodyStream, stream === exchange.request.bodyStream { return .bodyCannotBeSentAgain }
-        redirectChain.note(exchange.request.urlRequest, redirectedBy: redirect.response)
-        return redirectChain.leadsBack(to: request) ? .loop : nil
+        if let stream = request.httpBodyStream, stream === step.request.bodyStream { return .bodyCannotBeSentAgain }
+        redirectHistory.note(step.request.urlRequest, redirectedBy: redirect.response)
+        return redirectHistory.leadsBack(to: request) ? .loop : nil
     }
 
     /// See ``Connection/redirected``.
     package var redirected: (request: URLRequest, followed: Int)? {
-        followedRedirects > 0 ? (exchange.request.urlRequest, followedRedirects) : nil
+        followedRedirects > 0 ? (step.request.urlRequest, followedRedirects) : nil
     }
 
     func follow(_ request: URLRequest) {
         finishTransaction()
         followedRedirects += 1
-        load(Exchange(TransferRequest(request), after: exchange.flow))
+        load(ChainStep(TransferRequest(request), after: step.flow))
     }
 }
 
@@ -118,7 +119,7 @@ extension URLConnection {
 ///
 /// Only GET and HEAD count: another method may have changed the server's response. A response that sets a cookie or
 /// requests a delay may also lead to a different response, so it clears the earlier requests.
-struct RedirectChain {
+struct RedirectHistory {
     private struct Step: Hashable {
         let url: String
         let method: String

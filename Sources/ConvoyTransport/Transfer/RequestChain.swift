@@ -5,7 +5,10 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// An HTTP transfer with a delegate, implemented with libcurl. The counterpart of `NSURLConnection`.
+/// An HTTP transfer with a delegate, as its user sees it. The counterpart of `NSURLConnection`.
+///
+/// The chain decides about redirects, HSTS, cookies, the cache and authorization. It runs one exchange at a time, from
+/// the network (`NetworkExchange`) or from the cache (`StoredExchange`), each of which produces one response.
 ///
 /// The request's method, headers, body (`httpBody` or `httpBodyStream`), `timeoutInterval` and a `cachePolicy` that
 /// forbids reuse are honoured. `timeoutInterval` is the maximum time, in seconds, without a byte transferred in either
@@ -14,7 +17,7 @@ import Synchronization
 ///
 /// A transfer succeeds only with a complete response: a final head, and a body that has the announced length and whose
 /// encoded data is complete. A request that is not idempotent (RFC 9110, section 9.2.2) is sent only once.
-package final class URLConnection: Connection, HandoverTask, @unchecked Sendable {
+package final class RequestChain: Connection, HandoverTask, @unchecked Sendable {
     // All mutable state is used on the network thread only.
 
     /// The original request; see ``Connection``.
@@ -23,47 +26,37 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
     let configuration: ConnectionConfiguration
     let thread: NetworkThread
 
+    /// What the chain is doing. While it is `exchanging`, `ChainStep.exchange` states what the exchange is doing.
     enum Phase {
         case initial
-        /// libcurl is executing the request.
-        case loading
-        /// No file descriptor was available for a connection. The request is passed to libcurl again when other
-        /// transfers have finished.
-        case waitingForDescriptor
         /// The certificates for TLS are being read from files.
         case preparingTLS
-        /// The delegate is deciding about a redirect.
-        case deciding
-        /// The rest of a redirect's response is being discarded, for a limited time. The next request follows.
-        case following(URLRequest)
         /// The cache is looking for a response to the request.
         case consulting
+        /// The network or the cache produces a response.
+        case exchanging
+        /// The delegate is deciding about a redirect.
+        case deciding
         /// The acceptance handler is deciding about the cookies of a response.
-        case askingAboutCookies(ResponseHead)
-        /// The rest of the network's response is being discarded, for a limited time. A stored response follows.
-        case replacing(any ServableResponse)
-        /// The transfer is paused before its next request, after a redirect. The request is sent on resumption.
-        case held(HTTPAddress)
+        case askingCookies(ResponseHead)
         /// The response is complete and is being stored.
         case storing
         case ended
     }
 
     @exclusivity(unchecked) var phase = Phase.initial {
-        didSet { if exchange.stallMeter != nil { noteFlow() } }
+        didSet { network?.noteFlowIfMeasured() }
     }
-    @exclusivity(unchecked) var delegate: (any URLConnectionDelegate)?
+    @exclusivity(unchecked) var delegate: (any ConnectionDelegate)?
     /// The current request and the state of its response.
-    @exclusivity(unchecked) var exchange: Exchange
-    @exclusivity(unchecked) var handle: EasyHandle?
+    @exclusivity(unchecked) var step: ChainStep
+    /// The exchange with a server; nil while none is prepared.
+    @exclusivity(unchecked) var network: NetworkExchange?
     var followedRedirects: Int
     /// The requests that have been redirected.
-    @exclusivity(unchecked) var redirectChain = RedirectChain()
+    @exclusivity(unchecked) var redirectHistory = RedirectHistory()
     /// The number of suspensions of receiving. A resumption applies only to the suspensions before it.
     private let suspensionCount = Atomic<UInt32>(0)
-    /// The rate limiters; nil for none.
-    @exclusivity(unchecked) var receiveThrottle: TransferThrottle?
-    @exclusivity(unchecked) var sendThrottle: TransferThrottle?
     /// The bytes decoded or replayed in the current turn of the run loop.
     @exclusivity(unchecked) var use = TurnShares.Use()
     @exclusivity(unchecked) var isCancelled = false
@@ -83,17 +76,17 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
     ///   - thread: The thread on which the transfer runs and the delegate is called.
     package convenience init(
         request: URLRequest, configuration: ConnectionConfiguration = ConnectionConfiguration(),
-        delegate: any URLConnectionDelegate, thread: NetworkThread = .shared
+        delegate: any ConnectionDelegate, thread: NetworkThread = .shared
     ) {
         self.init(TransferRequest(request), configuration: configuration, delegate: delegate, thread: thread)
     }
 
     package init(
-        _ request: TransferRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate,
+        _ request: TransferRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate,
         thread: NetworkThread
     ) {
         firstRequest = request
-        exchange = Exchange(request)
+        step = ChainStep(request)
         followedRedirects = configuration.continuation?.followed ?? 0
         self.configuration = configuration
         self.delegate = delegate
@@ -144,20 +137,20 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         }
     }
 
-    /// Replaces the current exchange and begins the next one.
-    func load(_ next: consuming Exchange) {
-        replaceExchange(with: next)
+    /// Replaces the current step and begins the next one.
+    func load(_ next: consuming ChainStep) {
+        replaceStep(with: next)
         load()
     }
 
-    func replaceExchange(with next: consuming Exchange) {
-        exchange.body?.stop()
-        exchange.response.cacheWriter?.abandon()
-        if exchange.cache !== next.cache { exchange.cache?.cancel() }
-        exchange = next
+    func replaceStep(with next: consuming ChainStep) {
+        network?.reset()
+        step.cacheWriter?.abandon()
+        if step.cache !== next.cache { step.cache?.cancel() }
+        step = next
     }
 
-    /// Passes the current request to libcurl.
+    /// Passes the current request to its exchange.
     private func load() {
         do throws(URLError) {
             try attemptToLoad()
@@ -168,150 +161,153 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
 
     private func attemptToLoad() throws(URLError) {
         // Parse the URL once; all later code uses its target.
-        var address = try RequestRules.address(of: exchange.request, hasCache: configuration.cache != nil)
+        var address = try RequestRules.address(of: step.request, hasCache: configuration.cache != nil)
         if let secured = upgraded(address) {
             address = secured
-            exchange.request = try exchange.request.with(address: secured)
+            step.request = try step.request.with(address: secured)
         }
         guard let multi = thread.multi else { throw failure(.cannotLoadFromNetwork, "The network thread is not running.") }
-        let request = exchange.request
+        let request = step.request
         let route = try configuration.routing.route(to: address.target, requested: request.serviceType)
         let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: address.target)
-        exchange.speaksTLS = address.target.isSecure || route?.proxy?.kind == .https
+        step.speaksTLS = address.target.isSecure || route?.proxy?.kind == .https
         guard try mayBegin(address.target, tls) else { return }
         // Most requests go directly to a server that has not sent a challenge.
         let authorization =
             configuration.authorizer == nil && route?.proxy == nil ? nil : authorize(request, address, over: route)
-        exchange.header = try multi.header(
+        step.header = try multi.header(
             of: request, addingUserAgent: configuration.addsUserAgent, identity: configuration.asksForIdentity,
             authorization: authorization?.field,
             proxyAuthorization: authorization?.proxyField, cookie: cookies(for: request, address))
         if let credential = authorization?.tunnelCredential {
-            exchange.route = try configuration.routing.route(like: route, for: credential)
+            step.route = try configuration.routing.route(like: route, for: credential)
         } else if route != nil {
-            exchange.route = route
+            step.route = route
         }
-        exchange.tls = tls
-        if let authorization { exchange.negotiation = authorization.negotiation }
-        exchange.address = address
-        if let cache = configuration.cache?.cache, exchange.lostReplays < 2 {
+        step.tls = tls
+        if let authorization { step.negotiation = authorization.negotiation }
+        step.address = address
+        if let cache = configuration.cache?.cache, step.lostBodies < 2 {
             try consult(cache, at: address, for: authorization?.identity)
         } else {
             try send(to: address)
         }
     }
 
-    /// Passes the complete request to libcurl.
+    /// Begins the exchange with the server.
     func send(to address: HTTPAddress) throws(URLError) {
-        guard !exchange.flow.isPaused else {
-            phase = .held(address)
+        guard !step.flow.isPaused else {
+            phase = .exchanging
+            step.exchange = .held(address)
             return
         }
-        guard let multi = thread.multi, let header = exchange.header else {
+        guard let multi = thread.multi, let header = step.header else {
             throw failure(.cannotLoadFromNetwork, "The network thread is not running.")
         }
-        guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
+        guard let network = self.network ?? multi.takeExchange(), network.handle.renew() else {
             throw failure(.cannotLoadFromNetwork, "There is not enough memory for a transfer.")
         }
-        self.handle = handle
-        guard handle.decidesTrust || !exchange.speaksTLS else {
-            throw failure(
-                .secureConnectionFailed, "This libcurl was built without OpenSSL, which Convoy requires for TLS.")
-        }
-        handle.owner = self
-        exchange.body = makeBody(announcedLength: header.announcedLength)
-
-        let request = exchange.request
-        var options = EasyHandle.Options()
-        options.method = request.method
-        if let body = exchange.body { options.body = .upload(length: body.length) }
-        options.usesHTTP2 = configuration.usesHTTP2 && !exchange.needsHTTP1
-        options.isSecure = address.target.isSecure
-        if let route = exchange.route {
-            options.route = route
-            // With CURLOPT_CONNECT_TO, libcurl uses CONNECT even for http.
-            options.mayTunnel = route.proxy?.kind.isHTTP == true && (options.isSecure || route.connectTo != nil)
-            options.isScoped = route.key != nil && route.isScoped(address.target)
-        }
-        options.negotiation = exchange.negotiation
-        if let seconds = configuration.timeoutIntervalForConnecting, seconds > 0, seconds < 2e6 {
-            options.connectTimeout = max(1, Int(seconds * 1000))
-        }
-        options.receiveBufferSize = prepareLimits()
-        options.tls = exchange.tls
-        // Close idle connections, because they hold descriptors that this request needs.
-        if exchange.waitsSince != 0 { options.idleConnectionAge = 1 }
-        let clock = makeClock(options)
-        let code = handle.prepare(
-            address, asWritten: request.isSentAsWritten && exchange.route?.proxy == nil, options: options,
-            header: header, trace: makeTraceRecorder(), clock: clock)
-        guard code == CURLE_OK else {
-            throw URLError(curl: code, systemError: 0, text: "", url: exchange.request.url)
-        }
+        self.network = network
+        try network.prepare(self, at: address, header)
         // The stored response's age was computed at lookup, which is accurate unless the request had to wait.
-        switch phase {
-        case .consulting, .held: exchange.cache?.willSend()
-        default: if exchange.waitsSince != 0 { exchange.cache?.willSend() }
-        }
-        phase = .loading
-        exchange.earlierShortages = multi.descriptorShortages
+        if hasWaited { step.cache?.willSend() }
+        phase = .exchanging
+        step.exchange = .loading
         if configuration.collectsMetrics { reportRequest() }
-        startTimer()
-        let port = exchange.route?.proxy?.port ?? address.target.port
-        guard
-            multi.start(
-                handle, to: port, isAlone: exchange.isAlone, mayRepeat: RequestRules.isIdempotent(request.method))
-                == CURLM_OK
-        else {
-            throw failure(.cannotLoadFromNetwork, "libcurl failed to add the transfer.")
+        try network.start(self, at: address)
+    }
+
+    private var hasWaited: Bool {
+        switch phase {
+        case .consulting: return true
+        case .exchanging:
+            if case .held = step.exchange { return true }
+            return step.waitsSince != 0
+        default: return step.waitsSince != 0
         }
     }
 
-    private func makeBody(announcedLength: Int64?) -> (any BodySource)? {
-        let request = exchange.request
-        if let stream = request.bodyStream {
-            let body = StreamBody(stream: stream, length: announcedLength, url: request.url, thread: thread)
-            body.whenReady = { [weak self] in self?.feed() }
-            return body
-        }
-        if let data = request.body { return DataBody(data) }
-        // These methods specify an empty body with `Content-Length: 0` (RFC 9110, section 8.6).
-        let method = request.method
-        return method != "GET" && ["POST", "PUT", "PATCH"].contains(method) ? DataBody(Data()) : nil
+    // MARK: The response
+
+    /// Evaluates the head of a response from the network. Returns false to abort the transfer with the pending failure.
+    func receive(_ response: ResponseHead, setsCookies: Bool) -> Bool {
+        if configuration.routing.hsts != nil { noteStrictTransportSecurity(in: response) }
+        if setsCookies, !takesCookies(of: response) { return true }
+        return evaluate(response)
     }
+
+    /// Evaluates a head whose cookies have been stored.
+    func evaluate(_ response: ResponseHead) -> Bool {
+        if step.cache != nil {
+            switch react(to: response) {
+            case .deliver: break
+            case .replace(let stored):
+                phase = .exchanging
+                step.exchange = .draining(.stored(stored))
+                return network?.awaitsRest(of: response) != false && !isCancelled
+            }
+        }
+        do throws(URLError) {
+            if let redirect = try redirect(of: response) { return ask(about: redirect) }
+            if response.isEncoded { try prepareToDecode(response.codings, of: response) }
+        } catch {
+            step.failure = error
+            return false
+        }
+        if network?.holdsBack(response, self) != true { deliver(response) }
+        return !isCancelled
+    }
+
+    func deliver(_ response: ResponseHead) { delegate?.connection(self, didReceive: response, after: phasesSoFar) }
+
+    /// Forgets the response, because libcurl is sending the same request again.
+    func forgetResponse() {
+        step.cacheWriter?.abandon()
+        step.cacheWriter = nil
+        step.decoder = nil
+        step.failure = nil
+        guard case .askingCookies = phase else { return }
+        // Continue without the decision, which concerns only cookies.
+        phase = .exchanging
+        updateFlow(.lift(.cookies))
+    }
+
+    /// Ends the chain after a complete response.
+    func complete() {
+        do {
+            try step.decoder?.finish()
+        } catch {
+            return fail(decodingFailure(error))
+        }
+        guard step.cacheWriter != nil else { return end { $0.connectionDidFinish(self) } }
+        finishStoring { chain in chain.end { $0.connectionDidFinish(chain) } }
+    }
+
+    // MARK: The end
 
     func stop() {
         isCancelled = true
         switch phase {
         case .initial, .ended: return  // `start` will report it, or the end was reported
-        case .waitingForDescriptor:
-            thread.multi?.descriptorQueue.remove(self)
-            end { $0.connectionDidCancel(self) }
-        case .preparingTLS, .consulting, .held: end { $0.connectionDidCancel(self) }
-        case .loading, .deciding, .following, .askingAboutCookies, .replacing, .storing:
-            let closing = configuration.closesWhenStopped && exchange.head.isWhole
-            if let handle { thread.multi?.stop(handle, closing: closing) }
-            end { $0.connectionDidCancel(self) }
+        case .preparingTLS, .consulting: break
+        case .exchanging, .deciding, .askingCookies, .storing:
+            if case .waitingForDescriptor = step.exchange { thread.multi?.descriptorQueue.remove(self) }
+            network?.stop(closing: configuration.closesWhenStopped && network?.isHeadWhole == true)
         }
+        end { $0.connectionDidCancel(self) }
     }
 
     /// Makes the final delegate call and releases everything that the transfer holds.
-    func end(_ tell: (any URLConnectionDelegate) -> Void) {
+    func end(_ tell: (any ConnectionDelegate) -> Void) {
         if case .ended = phase { return }
         finishTransaction()
         phase = .ended
         updateFlow(.stop)
-        exchange.body?.stop()
-        exchange.body = nil
-        exchange.response.decoder = nil
-        exchange.replay = nil
-        leaveLimits()
+        step.decoder = nil
+        step.stored = nil
         leaveCache()
-        if let handle, let multi = thread.multi {
-            if exchange.head.hasBegun { multi.madeQueue?.noteEnd() }
-            multi.giveBack(handle)
-        }
-        handle = nil
+        network?.giveBack(hasEnded: true)
+        network = nil
         let told = delegate
         delegate = nil
         if let told { tell(told) }
@@ -327,11 +323,11 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
 
     /// Creates an error about the current request.
     func failure(_ code: URLError.Code, _ description: String, underlying: (any Error)? = nil) -> URLError {
-        URLError(code, url: exchange.request.url, description, underlying: underlying)
+        URLError(code, url: step.request.url, description, underlying: underlying)
     }
 }
 
-extension URLConnection: CustomReflectable {
+extension RequestChain: CustomReflectable {
     /// An empty mirror, so that `dump` prints no secrets.
     package var customMirror: Mirror { Mirror(self, children: []) }
 }

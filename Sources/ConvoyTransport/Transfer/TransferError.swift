@@ -192,27 +192,3 @@ extension URLError {
         self.init(.dataNotAllowed, describedBy: userInfo)
     }
 }
-
-extension URLConnection {
-    /// Returns the error of a transfer whose addresses were all rejected or could not be bound; nil if any was tried.
-    func addressError(_ addresses: ConnectAttempts) -> URLError? {
-        if let refusal = addresses.refusal { return URLError(refused: refusal, url: exchange.request.url) }
-        guard addresses.openedCount == 0, addresses.bindError != 0 else { return nil }
-        let reason = String(cString: strerror(addresses.bindError))
-        return failure(
-            .cannotConnectToHost, "Cannot connect from the configured interface or address: \(reason).",
-            underlying: NSError(domain: NSPOSIXErrorDomain, code: Int(addresses.bindError)))
-    }
-}
-
-extension URLConnection {
-    /// Returns the error for a SOCKS proxy's response; nil if libcurl's own result is sufficient.
-    func proxyError(_ handle: EasyHandle) -> URLError? {
-        switch UInt32(truncatingIfNeeded: handle.long(CURLINFO_PROXY_ERROR)) {
-        case CURLPX_USER_REJECTED.rawValue, CURLPX_NO_AUTH.rawValue, CURLPX_IDENTD.rawValue, CURLPX_IDENTD_DIFFER.rawValue:
-            failure(.userAuthenticationRequired, "The proxy rejected the user: \(handle.failureText)")
-        case CURLPX_RESOLVE_HOST.rawValue: failure(.cannotFindHost, handle.failureText)
-        default: nil
-        }
-    }
-}

@@ -3,96 +3,96 @@ import Foundation
 import FoundationNetworking
 
 /// The metrics of each request, for the delegate and the trace.
-extension URLConnection {
+extension RequestChain {
     private var isMeasured: Bool { configuration.collectsMetrics || configuration.trace != nil }
 
     /// Creates the clock for the next request; nil if nothing is measured.
     func makeClock(_ options: borrowing EasyHandle.Options) -> RequestClock? {
         guard isMeasured else { return nil }
         let proxy = options.route?.proxy
-        defer { exchange.start = nil }
+        defer { step.start = nil }
         return RequestClock(
-            start: exchange.start ?? .now, method: exchange.request.method, address: exchange.address?.text ?? "",
-            hasBody: exchange.body.map { $0.length != 0 } ?? false, usesTLS: options.isSecure,
+            start: step.start ?? .now, method: step.request.method, address: step.address?.text ?? "",
+            hasBody: network?.body.map { $0.length != 0 } ?? false, usesTLS: options.isSecure,
             usesTunnel: options.mayTunnel || proxy?.kind == .https || proxy?.kind.isHTTP == false, isProxied: proxy != nil)
     }
 
     /// Reports a request to the delegate, once, even if it has to wait for a descriptor and is restarted.
     func reportRequest() {
-        guard !exchange.isReported, let address = exchange.address, let header = exchange.header else { return }
-        exchange.isReported = true
+        guard !step.isReported, let address = step.address, let header = step.header else { return }
+        step.isReported = true
         delegate?.connection(
             self,
             willSend: RequestHead(
-                method: exchange.request.method, address: address.text, header: header,
-                bodyLength: exchange.body.map { $0.length } ?? 0, secrets: configuration.secrets))
+                method: step.request.method, address: address.text, header: header,
+                bodyLength: network?.body.map { $0.length } ?? 0, secrets: configuration.secrets))
     }
 
     /// The end times of the current request's completed phases; nil for a stored response, or if they are not measured.
-    /// Only for the delegate's methods.
-    package var phasesSoFar: TransactionPhases? {
-        guard exchange.replay == nil, let handle, let clock = handle.clock else { return nil }
+    var phasesSoFar: TransactionPhases? {
+        guard step.stored == nil, let handle = network?.handle, let clock = handle.clock else { return nil }
         return handle.phases(clock)
     }
 
     /// The head of the current response, even if it was not delivered; nil before it is complete, and for a stored
-    /// response. Only for the delegate's methods.
-    package var latestHead: ResponseHead? {
-        exchange.head.isWhole && exchange.replay == nil ? receivedHead : nil
+    /// response.
+    var latestHead: ResponseHead? {
+        step.stored == nil ? network.flatMap { $0.isHeadWhole ? $0.receivedHead(self) : nil } : nil
     }
 
     /// Records the start of a request that is ready to be sent, even if it has to wait.
     func noteStart() {
-        if isMeasured, exchange.start == nil { exchange.start = .now }
+        if isMeasured, step.start == nil { step.start = .now }
     }
 
     /// Discards the measurement of a request that cannot be sent now. Its clock keeps running.
     func forgetTransaction() {
-        exchange.start = handle?.clock?.start
-        handle?.clock = nil
+        step.start = network?.handle.clock?.start
+        network?.handle.clock = nil
     }
 
     /// Reports the metrics of the current request, which has ended, if they are collected. Reports them only once.
     ///
     /// - Parameter failure: The reason why the response is incomplete; nil if it is complete.
     func finishTransaction(_ failure: @autoclosure () -> String? = nil) {
-        if let replay = exchange.replay, let start = replay.start { return finish(replay, start) }
-        guard let handle, let clock = handle.clock else { return }
+        if let stored = step.stored, let start = stored.start { return finish(stored, start) }
+        guard let network, let clock = network.handle.clock else { return }
+        let handle = network.handle
         handle.clock = nil
         var metrics = handle.metrics(clock, secrets: configuration.secrets)
-        if exchange.head.isWhole { metrics.statusCode = exchange.head.statusCode }
+        if network.isHeadWhole { metrics.statusCode = network.response.head.statusCode }
         metrics.failureReason = isCancelled ? "cancelled" : failure()
         // libcurl also counts the chunked framing.
-        metrics.countOfRequestBodyBytesSent = min(metrics.countOfRequestBodyBytesSent, exchange.sentBytes)
+        metrics.countOfRequestBodyBytesSent = min(metrics.countOfRequestBodyBytesSent, network.sentBytes)
         metrics.countOfResponseBodyBytesAfterDecoding =
-            exchange.response.decoder?.decodedByteCount
-            ?? max(0, metrics.countOfResponseBodyBytesReceived - Int64(exchange.response.discarded))
+            step.decoder?.decodedByteCount
+            ?? max(0, metrics.countOfResponseBodyBytesReceived - Int64(network.discarded))
         handle.trace?.end(metrics)
-        exchange.isReported = false
-        if configuration.collectsMetrics { delegate?.connection(self, didCollect: metrics) }
+        step.isReported = false
+        if configuration.collectsMetrics { delegate?.connection(self, didCollect: metrics, of: latestHead) }
     }
 
     /// Records that the delivery of a stored response began with the lookup in the cache.
     func noteStartOfReplay() {
-        defer { exchange.start = nil }
-        if configuration.collectsMetrics { exchange.replay?.start = exchange.start ?? .now }
+        defer { step.start = nil }
+        if configuration.collectsMetrics { step.stored?.start = step.start ?? .now }
     }
 
-    private func finish(_ replay: StoredResponseDelivery, _ start: StartMoment) {
-        replay.start = nil
+    private func finish(_ stored: StoredExchange, _ start: StartMoment) {
+        stored.start = nil
         var metrics = TransactionMetrics(
-            method: exchange.request.method, address: exchange.address?.text ?? "", secrets: configuration.secrets,
+            method: step.request.method, address: step.address?.text ?? "", secrets: configuration.secrets,
             startDate: start.date)
         metrics.moments.ended = start.seconds(until: MonotonicClock.now)
-        metrics.statusCode = replay.statusCode
-        metrics.cacheUse = CacheUse(replay.stored.use)
-        metrics.countOfResponseBodyBytesAfterDecoding = exchange.response.decoder?.decodedByteCount ?? Int64(replay.position)
-        delegate?.connection(self, didCollect: metrics)
+        metrics.statusCode = stored.statusCode
+        metrics.cacheUse = CacheUse(stored.response.use)
+        metrics.countOfResponseBodyBytesAfterDecoding = step.decoder?.decodedByteCount ?? Int64(stored.position)
+        delegate?.connection(self, didCollect: metrics, of: nil)
     }
 }
 
 /// The trace of a transfer, shared by all its requests.
-extension URLConnection {
+extension RequestChain {
     /// Creates the recorder for the next request; nil without a trace.
     func makeTraceRecorder() -> TraceRecorder? {
         guard let trace = configuration.trace else { return nil }
@@ -100,7 +100,7 @@ extension URLConnection {
         return TraceRecorder(trace, transfer: traceNumber, secrets: configuration.secrets)
     }
 
-    func traceRedirect(_ event: RedirectEvent) { handle?.trace?.note("redirect: \(event)") }
+    func traceRedirect(_ event: RedirectEvent) { network?.handle.trace?.note("redirect: \(event)") }
 
-    func traceFailure(_ error: URLError) { handle?.trace?.note("failed: \(error)") }
+    func traceFailure(_ error: URLError) { network?.handle.trace?.note("failed: \(error)") }
 }

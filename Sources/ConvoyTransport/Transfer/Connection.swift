@@ -3,7 +3,7 @@ import FoundationNetworking
 
 /// An HTTP transfer, as used by operations.
 ///
-/// `URLConnection` implements this protocol. Operations use only the protocol, so that tests can simulate connections.
+/// `RequestChain` implements this protocol. Operations use only the protocol, so that tests can simulate connections.
 package protocol Connection: AnyObject, Sendable {
     /// The request with which the transfer began, before any redirect.
     var originalRequest: URLRequest { get }
@@ -59,10 +59,16 @@ extension Connection {
 ///
 /// All methods are called serially on the network thread (`NetworkThread`) and must not block. A started connection
 /// ends with exactly one call of `connectionDidFinish`, `didFailWith` or `connectionDidCancel`, which is the last call.
-package protocol URLConnectionDelegate: AnyObject, Sendable {
+package protocol ConnectionDelegate: AnyObject, Sendable {
     /// Called once per connection, when the response head has arrived. Redirects that are followed are not reported
     /// here.
-    func connection(_ connection: any Connection, didReceive response: ResponseHead)
+    ///
+    /// - Parameters:
+    ///   - connection: The transfer.
+    ///   - response: The response head.
+    ///   - phases: The end times of the request's completed phases; nil for a stored response, or if they are not
+    ///     measured.
+    func connection(_ connection: any Connection, didReceive response: ResponseHead, after phases: TransactionPhases?)
 
     /// Called when an interim response (1xx, RFC 9110, section 15.2) other than 100 has arrived, possibly while the
     /// request's body is still being sent. This can happen any number of times before the final response.
@@ -95,7 +101,12 @@ package protocol URLConnectionDelegate: AnyObject, Sendable {
 
     /// Called when the metrics of a finished request are available: for each redirect, and before the final call, if
     /// ``ConnectionConfiguration/collectsMetrics`` is set. Not called for a request that never reached libcurl.
-    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics)
+    ///
+    /// - Parameters:
+    ///   - connection: The transfer.
+    ///   - metrics: The metrics of the request.
+    ///   - head: The head of the network's response, even if it was not delivered; nil if none is complete.
+    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics, of head: ResponseHead?)
 
     /// Called when the response is complete.
     func connectionDidFinish(_ connection: any Connection)
@@ -107,7 +118,7 @@ package protocol URLConnectionDelegate: AnyObject, Sendable {
     func connectionDidCancel(_ connection: any Connection)
 }
 
-extension URLConnectionDelegate {
+extension ConnectionDelegate {
     /// Ignores interim responses.
     package func connection(_ connection: any Connection, didReceiveInterim response: ResponseHead) {}
 
@@ -123,7 +134,7 @@ extension URLConnectionDelegate {
     package func connection(_ connection: any Connection, willSend request: RequestHead) {}
 
     /// Ignores metrics.
-    package func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {}
+    package func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics, of head: ResponseHead?) {}
 
     /// Follows the redirect.
     package func connection(

@@ -4,7 +4,7 @@ import Foundation
 import FoundationNetworking
 
 /// Caching: consults the cache before a request is sent, and passes the response to the cache.
-extension URLConnection {
+extension RequestChain {
     // MARK: Before the request
 
     /// Looks the request up in the cache, and sends it if necessary.
@@ -13,14 +13,14 @@ extension URLConnection {
     func consult(
         _ cache: any ResponseCache, at address: HTTPAddress, for user: (user: String, password: String)?
     ) throws(URLError) {
-        let request = exchange.request
+        let request = step.request
         // If libcurl authenticates the request, the response belongs to the connection and the user's tickets, so it is
         // not stored. An unsafe request must still invalidate stored responses.
-        guard exchange.negotiation == nil || !RequestRules.isSafe(request.method),
-            let view = exchange.header?.view(
+        guard step.negotiation == nil || !RequestRules.isSafe(request.method),
+            let view = step.header?.view(
                 configuration.secrets, isNamed: configuration.routing.settings.identity != nil, salt: { cache.salt }),
             let partition = configuration.identity(
-                at: address.target, view.secret, credential: user, tls: address.target.isSecure ? exchange.tls : nil
+                at: address.target, view.secret, credential: user, tls: address.target.isSecure ? step.tls : nil
             ).partition(salt: cache.salt)
         else { return try send(to: address) }
         let asked = cache.begin(
@@ -28,7 +28,7 @@ extension URLConnection {
                 method: request.method, address: address.text, fields: view.fields,
                 policy: revalidates ? .reloadRevalidating : request.cachePolicy, partition: partition,
                 hasBody: request.body?.isEmpty == false || request.bodyStream != nil))
-        exchange.cache = asked
+        step.cache = asked
         noteStart()
         if let answer = asked.lookUp() { return try proceed(answer, at: address) }
         phase = .consulting
@@ -37,7 +37,7 @@ extension URLConnection {
     }
 
     private func didConsult(_ answer: CacheAnswer) {
-        guard case .consulting = phase, let address = exchange.address else { return }
+        guard case .consulting = phase, let address = step.address else { return }
         do throws(URLError) {
             try proceed(answer, at: address)
         } catch {
@@ -49,13 +49,13 @@ extension URLConnection {
         switch answer {
         case .miss: try send(to: address)
         case .validate(let fields):
-            guard let multi = thread.multi, var source = exchange.header?.source else { return try send(to: address) }
+            guard let multi = thread.multi, var source = step.header?.source else { return try send(to: address) }
             for (name, value) in fields { source.conditions[name] = value }
-            exchange.header = try multi.header(of: source, url: exchange.request.url)
+            step.header = try multi.header(of: source, url: step.request.url)
             try send(to: address)
         case .hit(let stored, let revalidates):
-            if revalidates { BackgroundRevalidation.begin(like: self, exchange.request) }
-            replay(stored)
+            if revalidates { BackgroundRevalidation.begin(like: self, step.request) }
+            deliver(stored)
         case .unavailable(let reason):
             throw failure(
                 .resourceUnavailable,
@@ -75,28 +75,28 @@ extension URLConnection {
     /// Passes the head of a response to the cache.
     func react(to response: ResponseHead) -> Reaction {
         // Most heads contain no caching information.
-        guard exchange.cache?.needsHead == true || response.concernsCaches else {
-            exchange.cache?.cancel()
+        guard step.cache?.needsHead == true || response.concernsCaches else {
+            step.cache?.cancel()
             return .deliver
         }
         // Do not store the response, because the next token of the same identity may be accepted.
         if configuration.identity != nil, response.statusCode == 401 || response.statusCode == 403 {
-            exchange.cache?.cancel()
+            step.cache?.cancel()
             return .deliver
         }
-        switch exchange.cache?.receive(response.forCache) {
+        switch step.cache?.receive(response.forCache) {
         case nil, .pass: return .deliver
         case .store(let writer):
-            exchange.response.cacheWriter = writer
+            step.cacheWriter = writer
             return .deliver
         case .serveStored(let stored): return .replace(stored)
         }
     }
 
     /// Continues once the complete response has been stored in the cache.
-    func finishStoring(_ then: @escaping @Sendable (URLConnection) -> Void) {
-        guard let writer = exchange.response.cacheWriter else { return then(self) }
-        exchange.response.cacheWriter = nil
+    func finishStoring(_ then: @escaping @Sendable (RequestChain) -> Void) {
+        guard let writer = step.cacheWriter else { return then(self) }
+        step.cacheWriter = nil
         phase = .storing
         let answer = DeferredAnswer<Void>()
         writer.finish {
@@ -108,12 +108,53 @@ extension URLConnection {
         if case .given = answer.awaitLater() { then(self) }
     }
 
+    /// Delivers a stored response instead of an error, if the cache provides one (RFC 5861, section 4). Returns whether
+    /// the cache provides one.
+    func servesStale(insteadOf error: URLError) -> Bool {
+        guard let cache = step.cache, step.stored == nil, network?.isHeadWhole != true, !isCancelled, error.isOfNetwork,
+            case .exchanging = phase
+        else { return false }
+        switch step.exchange {
+        case .loading, .waitingForDescriptor: break
+        case .held, .draining: return false
+        }
+        guard let stored = cache.failed() else { return false }
+        traceFailure(error)
+        deliver(stored)
+        return true
+    }
+
+    /// Begins the exchange with the cache.
+    func deliver(_ response: any ServableResponse) {
+        finishTransaction()
+        network?.handle.trace?.note("served from the cache: \(response.use.rawValue)")
+        network?.giveBack()
+        network = nil
+        let stored = StoredExchange(response)
+        replaceStep(with: ChainStep(stored, insteadOf: step))
+        phase = .exchanging
+        noteStartOfReplay()
+        stored.pump(self)
+    }
+
     /// Ends the cache's involvement in the current request.
     func leaveCache() {
-        exchange.response.cacheWriter?.abandon()
-        exchange.response.cacheWriter = nil
-        exchange.cache?.cancel()
-        exchange.cache = nil
+        step.cacheWriter?.abandon()
+        step.cacheWriter = nil
+        step.cache?.cancel()
+        step.cache = nil
+    }
+}
+
+extension URLError {
+    /// Whether the server could not be reached, as opposed to a local decision not to connect to it.
+    fileprivate var isOfNetwork: Bool {
+        switch code {
+        case .timedOut, .cannotFindHost, .cannotConnectToHost, .networkConnectionLost, .dnsLookupFailed,
+            .notConnectedToInternet, .badServerResponse:
+            true
+        default: false
+        }
     }
 }
 
@@ -179,24 +220,26 @@ extension ResponseHead {
 
 /// The revalidation of a stale response after it has been served (RFC 5861, section 3). The result is only stored in
 /// the cache. Redirects are followed, because each response is cached separately.
-final class BackgroundRevalidation: URLConnectionDelegate {
+final class BackgroundRevalidation: ConnectionDelegate {
     private init() {}
 
-    static func begin(like connection: URLConnection, _ request: TransferRequest) {
+    static func begin(like connection: RequestChain, _ request: TransferRequest) {
         var configuration = connection.configuration
         configuration.collectsMetrics = false
         if connection.followedRedirects > 0, let first = configuration.continuation?.first ?? connection.firstRequest.url {
             // The client certificate is used only for the first origin.
             configuration.continuation = RedirectContinuation(first: first, followed: connection.followedRedirects)
         }
-        let revalidation = URLConnection(
+        let revalidation = RequestChain(
             request, configuration: configuration, delegate: BackgroundRevalidation(), thread: connection.thread)
         revalidation.revalidates = true
         // Start asynchronously, because this is called while the response is being served.
         connection.thread.perform { revalidation.start() }
     }
 
-    func connection(_ connection: any Connection, didReceive response: ResponseHead) { stopUnlessStoring(connection) }
+    func connection(_ connection: any Connection, didReceive response: ResponseHead, after phases: TransactionPhases?) {
+        stopUnlessStoring(connection)
+    }
 
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
         stopUnlessStoring(connection)
@@ -204,7 +247,7 @@ final class BackgroundRevalidation: URLConnectionDelegate {
 
     /// Stops the transfer if its response is not stored, as its body may be endless.
     private func stopUnlessStoring(_ connection: any Connection) {
-        guard let connection = connection as? URLConnection, connection.exchange.response.cacheWriter?.isStoring != true
+        guard let connection = connection as? RequestChain, connection.step.cacheWriter?.isStoring != true
         else { return }
         connection.cancel()
     }
