@@ -278,8 +278,6 @@ final class SessionTransport: Transport {
 
     func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { try current.performOrFail(block) }
 
-    var coalescing: any Transport { current.coalescing }
-
     var isOfLibrary: Bool { true }
 }
 

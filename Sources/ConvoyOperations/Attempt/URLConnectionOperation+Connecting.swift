@@ -35,10 +35,6 @@ extension URLConnectionOperation {
         var rare: OperationCore.ConnectionExtras?
         let work = core.withLock { core -> ConnectPlan in
             if let worker = core.worker { return .worker(worker) }
-            let isRead = core.place?.sink.isPaced == true
-            if attempt.transport == nil, isRead || !interests.isDisjoint(with: [.redirects, .responses, .data]) {
-                core.isDecidedUpon = true
-            }
             attempt.settings = core.common.prepared
             if !hasToken, attempt.settings.hasAuthenticator { return .token }
             // Check this before anything is opened, so that a stopped attempt leaves the output unchanged.
@@ -168,7 +164,8 @@ extension URLConnectionOperation {
         if let stream = request.bodyStream, let limit = (stream as? any ThrottledBodyStream)?.rateLimit {
             attempt.configuration.sendRateLimits.append(limit)
         }
-        let connection = transport.connection(for: request, configuration: attempt.configuration, delegate: attempt)
+        let source = attempt.settings.coalescesIdenticalRequests ? coalescing(transport) : transport
+        let connection = source.connection(for: request, configuration: attempt.configuration, delegate: attempt)
         // From now on, a stop cancels the connection, possibly before it is started.
         if advance(attempt, to: .connected(connection)) { return connection.start() }
         attempt.abandon()

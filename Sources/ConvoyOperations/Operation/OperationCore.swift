@@ -116,8 +116,6 @@ struct OperationCore: ~Copyable {
 
     /// Whether the response was accepted, so that the sink must commit it.
     var commitsOutput = false
-    /// Whether a delegate decides about the transfer; set when the first attempt begins.
-    var isDecidedUpon = false
     var hasBegun = false
     /// Whether the handlers have been submitted to their queue but not called yet.
     var isHandoverPending = false
@@ -228,22 +226,13 @@ struct OperationCore: ~Copyable {
     /// Returns the transport of all attempts of the operation, choosing it for the first attempt.
     mutating func openTransport(for attempt: Attempt) -> any Transport {
         if let transport = attempt.transport { return transport }
-        let chosen = chooseTransport(under: attempt.settings)
-        attempt.transport = chosen
-        return chosen
-    }
-
-    private func chooseTransport(under settings: AttemptSettings) -> any Transport {
-        let own = settings.transport
-        guard settings.coalescesIdenticalRequests, handlers.redirect == nil, handlers.traceContext == nil,
-            !isDecidedUpon, self.place == nil
-        else { return own }
-        return own.coalescing
+        attempt.transport = attempt.settings.transport
+        return attempt.settings.transport
     }
 
     /// Chooses the transport of a first attempt whose body stays in memory. Returns the request to send.
     mutating func openPlainly(_ attempt: Attempt, under settings: AttemptSettings) -> TransferRequest {
-        attempt.transport = chooseTransport(under: settings)
+        attempt.transport = settings.transport
         attempt.body.place(in: nil)
         return requestWithTimeout(under: settings)
     }

@@ -46,6 +46,19 @@ extension HTTPRequestOperationManager {
     }
 }
 
+extension URLConnectionOperation {
+    /// Returns the transport whose connections share their transfers, or the given one if a handler, a delegate or an
+    /// output decides about the operation's transfer.
+    func coalescing(_ transport: any Transport) -> any Transport {
+        let interests = delegate.map { $0.interests(in: self) } ?? []
+        let isOwn = core.withLock { core in
+            core.handlers.redirect != nil || core.handlers.traceContext != nil || core.place != nil
+        }
+        guard !isOwn, interests.isDisjoint(with: [.redirects, .responses, .data]) else { return transport }
+        return CoalescingTransport.over(transport)
+    }
+}
+
 /// A transport in which identical concurrent GETs share one transfer.
 ///
 /// Every operation gets its own connection, but the transfer behind it is shared. An operation that joins late first
@@ -55,15 +68,37 @@ extension HTTPRequestOperationManager {
 /// Only bodies kept in memory are shared: a stream may be slow, and may have to start over. An operation that suspends
 /// its connection receives the bytes that arrived in the meantime when it resumes, without delaying others.
 ///
-/// Each network thread has its own coalescing transport, which retains the thread and is retained by the operations
-/// that use it.
+/// Each transport has at most one coalescing transport, which retains it and is retained by the connections made with
+/// it.
 final class CoalescingTransport: Transport {
     private let base: any Transport
     private let transfers = Locked<[SharedTransferKey: SharedTransfer]>([:])
 
-    init(base: any Transport) { self.base = base }
+    private struct WeakReference {
+        weak var transport: CoalescingTransport?
+    }
 
-    var isOfLibrary: Bool { base.isOfLibrary }
+    /// The existing coalescing transports, by their base.
+    private static let existing = Locked<[ObjectIdentifier: WeakReference]>([:])
+
+    private init(base: any Transport) { self.base = base }
+
+    deinit {
+        Self.existing.withLock { existing in
+            // A new base may have the same address, and its own coalescing transport.
+            if existing[ObjectIdentifier(base)]?.transport == nil { existing[ObjectIdentifier(base)] = nil }
+        }
+    }
+
+    /// Returns the coalescing transport of another transport.
+    static func over(_ base: any Transport) -> CoalescingTransport {
+        existing.withLock { existing in
+            if let transport = existing[ObjectIdentifier(base)]?.transport { return transport }
+            let transport = CoalescingTransport(base: base)
+            existing[ObjectIdentifier(base)] = WeakReference(transport: transport)
+            return transport
+        }
+    }
 
     /// The number of running transfers.
     var transferCount: Int { transfers.withLock { $0.count } }
@@ -80,15 +115,6 @@ final class CoalescingTransport: Transport {
     }
 
     func perform(_ block: @escaping @Sendable () -> Void) { base.perform(block) }
-
-    func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { try base.performOrFail(block) }
-
-    func awaitDescriptors(
-        after earlier: DescriptorWait?, while isWanted: @escaping @Sendable () -> Bool,
-        then: @escaping @Sendable (DescriptorWait) -> Void
-    ) {
-        base.awaitDescriptors(after: earlier, while: isWanted, then: then)
-    }
 
     /// Joins a transfer or begins one. Called on the network thread.
     private func join(_ subscriber: Subscriber, key: SharedTransferKey, configuration: ConnectionConfiguration) {

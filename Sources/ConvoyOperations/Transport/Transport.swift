@@ -23,9 +23,6 @@ package protocol Transport: AnyObject, Sendable {
     /// Runs a block on the thread on which the delegates are called, or throws if that is not possible.
     func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError)
 
-    /// The transport in which identical concurrent requests share one transfer, if supported; otherwise this transport.
-    var coalescing: any Transport { get }
-
     /// Whether the library's other network threads may do the work of this transport.
     var isOfLibrary: Bool { get }
 
@@ -36,8 +33,6 @@ package protocol Transport: AnyObject, Sendable {
 }
 
 extension Transport {
-    package var coalescing: any Transport { self }
-
     package var isOfLibrary: Bool { false }
 
     package func connection(
@@ -59,15 +54,6 @@ extension Transport {
 
 extension NetworkThread: Transport {
     package var isOfLibrary: Bool { true }
-
-    package var coalescing: any Transport {
-        companion.withLock { companion in
-            if let transport = companion.object as? CoalescingTransport { return transport }
-            let transport = CoalescingTransport(base: self)
-            companion.object = transport
-            return transport
-        }
-    }
 
     package func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate

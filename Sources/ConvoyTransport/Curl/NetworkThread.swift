@@ -42,13 +42,6 @@ package final class NetworkThread: Sendable {
     /// The address of the engine, so that callers need only one atomic read.
     private let running = Atomic<UInt>(0)
 
-    /// An object that a higher layer attaches to the thread, and that retains the thread.
-    package let companion = Locked(WeakCompanion())
-
-    package struct WeakCompanion: Sendable {
-        package weak var object: (any AnyObject & Sendable)?
-    }
-
     /// Creates a separate thread with its own connections. The thread starts on first use and ends when the last
     /// reference to this object is released.
     package init(stackSize: Int = 1 << 20, mayBlock: Bool = false) {

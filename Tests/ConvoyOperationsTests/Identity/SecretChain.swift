@@ -170,8 +170,6 @@ final class SecretNetwork: Transport {
 
     var sent: [Sent] { state.withLock { $0.sent } }
 
-    var coalescing: any Transport { CoalescingTransport(base: self) }
-
     func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {

@@ -108,7 +108,7 @@ import Testing
     func `an invalid timeout means no limit and leaves no transfer behind`(timeout: Double) throws {
         let server = try TestServer()
         server.route("GET", "/x", .text("x"))
-        let transport = CoalescingTransport(base: NetworkThread.shared)
+        let transport = CoalescingTransport.over(NetworkThread.shared)
         var configuration = ConnectionConfiguration()
         configuration.maximumExpansion = timeout
         var request = URLRequest(url: server.url("/x"))
