@@ -214,7 +214,7 @@ import Testing
 
     private final class Listener: ConnectionDelegate {
         let end = Signal()
-        func connection(_ connection: any Connection, didReceive response: ResponseHead) {}
+        func connection(_ connection: any Connection, didReceive response: ResponseHead, after phases: TransactionPhases?) {}
         func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {}
         func connectionDidFinish(_ connection: any Connection) { end.fire() }
         func connection(_ connection: any Connection, didFailWith error: URLError) { end.fire() }

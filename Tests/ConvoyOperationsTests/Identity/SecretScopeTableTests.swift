@@ -118,7 +118,7 @@ import Testing
     }
 
     private final class Deaf: ConnectionDelegate {
-        func connection(_ connection: any Connection, didReceive response: ResponseHead) {}
+        func connection(_ connection: any Connection, didReceive response: ResponseHead, after phases: TransactionPhases?) {}
         func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {}
         func connectionDidFinish(_ connection: any Connection) {}
         func connection(_ connection: any Connection, didFailWith error: URLError) {}

@@ -122,7 +122,7 @@ import Testing
     private final class Ended: ConnectionDelegate {
         let signal: Signal
         init(_ signal: Signal) { self.signal = signal }
-        func connection(_ connection: any Connection, didReceive response: ResponseHead) {}
+        func connection(_ connection: any Connection, didReceive response: ResponseHead, after phases: TransactionPhases?) {}
         func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {}
         func connectionDidFinish(_ connection: any Connection) { signal.fire() }
         func connection(_ connection: any Connection, didFailWith error: URLError) {}

@@ -100,10 +100,10 @@ final class ScriptedConnection: Connection, @unchecked Sendable {
         isOver = true
         switch end {
         case .answer:
-            delegate.connection(self, didReceive: ResponseHead(url: url, statusCode: 200, headers: []))
+            delegate.connection(self, didReceive: ResponseHead(url: url, statusCode: 200, headers: []), after: nil)
             delegate.connectionDidFinish(self)
         case .status(let status, let headers):
-            delegate.connection(self, didReceive: ResponseHead(url: url, statusCode: status, headers: headers))
+            delegate.connection(self, didReceive: ResponseHead(url: url, statusCode: status, headers: headers), after: nil)
             delegate.connectionDidFinish(self)
         case .failure(let code):
             delegate.connection(self, didFailWith: URLError(code, userInfo: userInfo))
@@ -114,7 +114,7 @@ final class ScriptedConnection: Connection, @unchecked Sendable {
             delegate.connection(self, didFailWith: URLError(.networkConnectionLost, userInfo: userInfo))
         case .unproven:
             userInfo[URLError.isUnprovenKey] = true
-            delegate.connection(self, didReceive: ResponseHead(url: url, statusCode: 200, headers: []))
+            delegate.connection(self, didReceive: ResponseHead(url: url, statusCode: 200, headers: []), after: nil)
             Data("cut".utf8).withUnsafeBytes { delegate.connection(self, didReceive: $0) }
             delegate.connection(self, didFailWith: URLError(.networkConnectionLost, userInfo: userInfo))
         case .refused:

@@ -119,7 +119,7 @@ final class SimulatedConnection: Connection, @unchecked Sendable {
         if resource.announcesLength { headers.append(("Content-Length", "\(body.count)")) }
         rest = body
         let url = originalRequest.url ?? URL(fileURLWithPath: "/")
-        delegate?.connection(self, didReceive: ResponseHead(url: url, statusCode: status, headers: headers))
+        delegate?.connection(self, didReceive: ResponseHead(url: url, statusCode: status, headers: headers), after: nil)
     }
 
     private func end(_ tell: (any ConnectionDelegate) -> Void) {

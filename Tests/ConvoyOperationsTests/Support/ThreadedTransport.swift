@@ -123,7 +123,8 @@ final class ThreadedConnection: Connection, @unchecked Sendable {
         let url = originalRequest.url ?? URL(fileURLWithPath: "/")
         let body = ThreadedTransport.body
         delegate?.connection(
-            self, didReceive: ResponseHead(url: url, statusCode: 200, headers: [("Content-Length", "\(body.count)")]))
+            self, didReceive: ResponseHead(url: url, statusCode: 200, headers: [("Content-Length", "\(body.count)")]),
+            after: nil)
         body.withUnsafeBytes { delegate?.connection(self, didReceive: $0) }
     }
 

@@ -175,7 +175,7 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
         switch event {
         case .head(let status, let headers):
             network.didArrive(self)
-            delegate?.connection(self, didReceive: ResponseHead(url: url, statusCode: status, headers: headers))
+            delegate?.connection(self, didReceive: ResponseHead(url: url, statusCode: status, headers: headers), after: nil)
         case .data(let data): data.withUnsafeBytes { delegate?.connection(self, didReceive: $0) }
         case .redirect(let host):
             network.didArrive(self)
