@@ -101,8 +101,8 @@ package final class TransferRequest: Sendable {
         return address.flatMap { URL(string: $0.text) }
     }
 
-    /// The target; nil for a URL that HTTP does not allow.
-    package var target: Target? { address?.target }
+    /// The target; nil if the scheme of the URL is neither http nor https.
+    package var target: Target? { address?.target ?? foundationRequest?.url.flatMap { Target($0) } }
 
     /// Whether the request has its own `Authorization`.
     var hasAuthorization: Bool { header?.setsAuthorization ?? (field("Authorization") != nil) }
