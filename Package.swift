@@ -196,8 +196,8 @@ let package = Package(
         .target(
             name: "ConvoyWorkflow",
             dependencies: [
-                "CXML2", "CYAML", "ConvoyCookies", "ConvoyDatabase", "ConvoyDownloads", "ConvoyOperations",
-                "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+                "CXML2", "CYAML", "ConvoyCookies", "ConvoyDatabase", "ConvoyDiagnostics", "ConvoyDownloads",
+                "ConvoyOperations", "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella: only a program that decodes images needs gdk-pixbuf.
@@ -471,7 +471,8 @@ let package = Package(
             name: "ConvoyToolTests",
             dependencies: [
                 "ConvoyTool", "Convoy", "ConvoyMigration", "ConvoySharedQueue", "ConvoySupport", "ConvoyTestServer",
-                "ConvoyTestSupport", "ConvoyWorkflow", .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
+                "ConvoyTestSupport", "ConvoyWorkflow",
+                .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
             ],
             swiftSettings: swiftSettings),
         .testTarget(

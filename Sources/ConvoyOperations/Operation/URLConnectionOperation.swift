@@ -60,7 +60,12 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         beginToTell(settings)
     }
 
-    private static let placeholder = URLRequest(url: URL(fileURLWithPath: "/"))
+    /// The request of an operation until the manager's request is set. Without a URL, nothing is parsed.
+    private static let placeholder: URLRequest = {
+        var request = URLRequest(url: URL(fileURLWithPath: "/"))
+        request.url = nil
+        return request
+    }()
 
     /// Creates an operation that runs on the given network thread.
     package convenience init(request: URLRequest, thread: NetworkThread) {

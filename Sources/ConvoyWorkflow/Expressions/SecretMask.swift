@@ -1,3 +1,4 @@
+import ConvoyDiagnostics
 import ConvoyOperations
 import ConvoySerialization
 import ConvoySupport
