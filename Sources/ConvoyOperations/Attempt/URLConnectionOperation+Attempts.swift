@@ -125,7 +125,7 @@ extension URLConnectionOperation {
         let start = core.withLock { core in
             core.enterCompletionGroup()
             defer { core.hasBegun = true }
-            return AttemptStart(number, &core) { mustStop($0) }
+            return AttemptStart(number, &core)
         }
         let (attempt, settings) = (start.attempt, start.settings)
         start.wait?.cancel()
@@ -134,9 +134,6 @@ extension URLConnectionOperation {
             if settings.hasRetryPolicy, let policy = retryPolicy { noteFirstAttempt(policy) }
             if settings.postsNotifications { OperationNotifications.post(.networkingOperationDidStart, of: self) }
             if settings.dependencyFailurePolicy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
-        }
-        if let request = start.request, AuthorizationMemory.shared.isEmpty {
-            return connect(attempt, request, nil)
         }
         if let preset = start.preset, finish(attempt, with: preset) { return }
         if let failure = start.presetFailure { return decide(.failed(failure, nil), after: attempt) }
@@ -189,11 +186,8 @@ extension URLConnectionOperation {
         let wait: RetryDelay?
         let preparation: RequestPreparation?
         let provider: TraceContextProvider?
-        /// The request to send, if the connection can be opened immediately, which is nearly always the case; otherwise
-        /// nil.
-        let request: TransferRequest?
 
-        init(_ number: Lifecycle.AttemptNumber, _ core: inout OperationCore, isStopped: (Attempt) -> Bool) {
+        init(_ number: Lifecycle.AttemptNumber, _ core: inout OperationCore) {
             earlier = core.attempt
             preset = earlier?.settlement.take()
             wait = earlier?.wait.take()
@@ -204,11 +198,6 @@ extension URLConnectionOperation {
             attempt = Attempt(number, after: earlier, settings)
             core.attempt = attempt
             isFirst = !core.hasBegun
-            let isPlain =
-                earlier == nil && !core.handlers.exists && !core.hasExtras && !settings.hasAuthenticator
-                && !settings.hasCache
-            // A stopped attempt does not choose the destination of the body.
-            request = isPlain && !isStopped(attempt) ? core.openPlainly(attempt, under: settings) : nil
         }
     }
 

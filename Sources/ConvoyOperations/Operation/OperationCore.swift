@@ -192,9 +192,6 @@ struct OperationCore: ~Copyable {
 
     private var extras = OnDemand<Extras>()
 
-    /// Whether ``Extras`` has been created.
-    var hasExtras: Bool { extras.exists }
-
     subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Extras, Value?>) -> Value? {
         get { extras[dynamicMember: member] }
         set { extras[dynamicMember: member] = newValue }
@@ -228,13 +225,6 @@ struct OperationCore: ~Copyable {
         if let transport = attempt.transport { return transport }
         attempt.transport = attempt.settings.transport
         return attempt.settings.transport
-    }
-
-    /// Chooses the transport of a first attempt whose body stays in memory. Returns the request to send.
-    mutating func openPlainly(_ attempt: Attempt, under settings: AttemptSettings) -> TransferRequest {
-        attempt.transport = settings.transport
-        attempt.body.place(in: nil)
-        return requestWithTimeout(under: settings)
     }
 
     /// Returns the request with the configured idle timeout, if any.
