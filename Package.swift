@@ -197,7 +197,8 @@ let package = Package(
             name: "ConvoyWorkflow",
             dependencies: [
                 "CXML2", "CYAML", "ConvoyCookies", "ConvoyDatabase", "ConvoyDiagnostics", "ConvoyDownloads",
-                "ConvoyOperations", "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+                "ConvoyOperations", "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
+                "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella: only a program that decodes images needs gdk-pixbuf.
