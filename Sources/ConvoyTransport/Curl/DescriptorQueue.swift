@@ -155,7 +155,6 @@ final class DescriptorQueue {
     }
 
     private var transfers: [any DescriptorWaiter] = []
-    /// The files, which wait until no transfer does.
     private var files: [File] = []
     private var timer: RunLoopTimer?
     /// The last time at which a transfer that had its descriptors ended, or could have.
@@ -205,7 +204,8 @@ final class DescriptorQueue {
         if let timer { multi.runLoop.cancel(timer) }
     }
 
-    /// Lets the first waiting transfer retry, or more of them if several transfers have ended.
+    /// Lets the first waiting transfer and the first waiting file retry, or more of them if several transfers have ended.
+    /// Each kind has descriptors that are reserved for it, so neither needs to wait for the other.
     func goOn(with count: Int) {
         guard !isEmpty else { return }
         if multi.canTransferEnd { noteEnd() }
@@ -213,21 +213,22 @@ final class DescriptorQueue {
         let isOver = transfers.first.map { !mayWait(since: $0.waitsForDescriptorSince) } ?? false
         let next = Array(transfers.prefix(isOver ? transfers.count : max(1, count)))
         transfers.removeFirst(next.count)
-        let ready = next.isEmpty ? takeReadyFiles(atMost: max(1, count)) : []
+        let ready = takeReadyFiles(atMost: max(1, count), mayUseReserve: next.isEmpty && multi.isIdle)
         if !isEmpty { startTimer() }
         for transfer in next { transfer.tryAgainForDescriptor() }
         for (file, wait) in ready { file.goOn(wait) }
     }
 
     /// Removes and returns the first files, and all files that need not wait any longer.
-    private func takeReadyFiles(atMost most: Int) -> [(File, DescriptorWait)] {
+    ///
+    /// - Parameter mayUseReserve: Whether one file may use the descriptors that are reserved for connections.
+    private func takeReadyFiles(atMost most: Int, mayUseReserve: Bool) -> [(File, DescriptorWait)] {
         var ready: [(File, DescriptorWait)] = []
         var granted = 0
         files.removeAll { file in
             let isLast = !file.isWanted() || !mayWait(since: file.since)
             guard isLast || granted < most else { return false }
-            // If nothing is running, one file may use the descriptors reserved for connections.
-            let usesReserve = isLast || multi.isIdle && granted == 0
+            let usesReserve = isLast || mayUseReserve && granted == 0
             if !isLast { granted += 1 }
             ready.append((file, DescriptorWait(since: file.since, isLast: isLast, usesReserve: usesReserve)))
             return true

@@ -272,11 +272,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Whether no transfer is running.
     var isIdle: Bool { running.isEmpty }
 
-    /// Whether any running transfer can end without waiting for its receiver or for a descriptor. One that has sent
-    /// nothing may still lack its connection.
-    var canTransferEnd: Bool {
-        running.contains { $0.owner?.isSuspended == false && $0.long(CURLINFO_REQUEST_SIZE) > 0 }
-    }
+    /// Whether any running transfer can end without waiting for its receiver or for a descriptor.
+    var canTransferEnd: Bool { running.contains { $0.owner?.canEnd == true } }
 
     /// The number of times that a socket could not be opened for lack of a descriptor.
     var descriptorShortages: Int { sockets.shortages }

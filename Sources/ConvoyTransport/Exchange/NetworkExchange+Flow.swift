@@ -108,8 +108,12 @@ extension NetworkExchange {
         multi.setPaused(handle, receiving: !receiving, sending: !sending)
     }
 
-    /// Whether the receiver of the body has suspended it.
-    var isSuspended: Bool { chain?.step.flow.holds.contains(.delegate) == true }
+    /// Whether the exchange can end without waiting for its receiver or for a descriptor. One that has already waited for
+    /// a descriptor lacks its connection until it has sent something.
+    var canEnd: Bool {
+        guard let chain, !chain.step.flow.holds.contains(.delegate) else { return false }
+        return chain.step.waitsSince == 0 || handle.long(CURLINFO_REQUEST_SIZE) > 0
+    }
 
     // MARK: Rate limits
 
