@@ -156,6 +156,7 @@ final class DescriptorQueue {
 
     private var transfers: [any DescriptorWaiter] = []
     private var files: [File] = []
+    private var isTurnOfFiles = false
     private var timer: RunLoopTimer?
     /// The last time at which a transfer that had its descriptors ended, or could have.
     private var lastProgress: MonotonicTime = 0
@@ -204,31 +205,38 @@ final class DescriptorQueue {
         if let timer { multi.runLoop.cancel(timer) }
     }
 
-    /// Lets the first waiting transfer and the first waiting file retry, or more of them if several transfers have ended.
-    /// Each kind has descriptors that are reserved for it, so neither needs to wait for the other.
+    /// Lets the first waiting transfer retry, or the first waiting file, or more of them if several transfers have ended.
+    ///
+    /// The two kinds take turns: a file may belong to a transfer that holds a connection, and a transfer may hold files.
+    /// They do not retry at once, because each looks for free descriptors by opening some.
     func goOn(with count: Int) {
         guard !isEmpty else { return }
         if multi.canTransferEnd { noteEnd() }
-        // Let all transfers that have exceeded their waiting time end together, not one after the other.
-        let isOver = transfers.first.map { !mayWait(since: $0.waitsForDescriptorSince) } ?? false
-        let next = Array(transfers.prefix(isOver ? transfers.count : max(1, count)))
-        transfers.removeFirst(next.count)
-        let ready = takeReadyFiles(atMost: max(1, count), mayUseReserve: next.isEmpty && multi.isIdle)
+        isTurnOfFiles = transfers.isEmpty || !isTurnOfFiles && !files.isEmpty
+        var next: [any DescriptorWaiter] = []
+        var ready: [(File, DescriptorWait)] = []
+        if isTurnOfFiles {
+            ready = takeReadyFiles(atMost: max(1, count))
+        } else {
+            // Let all transfers that have exceeded their waiting time end together, not one after the other.
+            let isOver = transfers.first.map { !mayWait(since: $0.waitsForDescriptorSince) } ?? false
+            next = Array(transfers.prefix(isOver ? transfers.count : max(1, count)))
+            transfers.removeFirst(next.count)
+        }
         if !isEmpty { startTimer() }
         for transfer in next { transfer.tryAgainForDescriptor() }
         for (file, wait) in ready { file.goOn(wait) }
     }
 
     /// Removes and returns the first files, and all files that need not wait any longer.
-    ///
-    /// - Parameter mayUseReserve: Whether one file may use the descriptors that are reserved for connections.
-    private func takeReadyFiles(atMost most: Int, mayUseReserve: Bool) -> [(File, DescriptorWait)] {
+    private func takeReadyFiles(atMost most: Int) -> [(File, DescriptorWait)] {
         var ready: [(File, DescriptorWait)] = []
         var granted = 0
         files.removeAll { file in
             let isLast = !file.isWanted() || !mayWait(since: file.since)
             guard isLast || granted < most else { return false }
-            let usesReserve = isLast || mayUseReserve && granted == 0
+            // If nothing is running or waiting for a connection, one file may use the descriptors reserved for these.
+            let usesReserve = isLast || multi.isIdle && transfers.isEmpty && granted == 0
             if !isLast { granted += 1 }
             ready.append((file, DescriptorWait(since: file.since, isLast: isLast, usesReserve: usesReserve)))
             return true
