@@ -21,7 +21,7 @@ package protocol BodySink: AnyObject, Sendable {
     var isProvisional: Bool { get }
 
     /// Whether the sink opens a file, which requires a descriptor. If no descriptor is available, opening the sink or
-    /// writing to it can be retried later.
+    /// writing to it can be retried later. A provisional sink opens its file with the first byte.
     var opensFile: Bool { get }
 
     /// Prepares the sink for a body, without changing existing contents. Called before the request is sent.

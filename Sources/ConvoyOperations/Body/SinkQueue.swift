@@ -76,7 +76,7 @@ final class SinkQueue {
         let owner = Owner(queue: self)
         BlockingWorkers.shared.perform(call) { [sink, url, wait] in
             let failure = Self.failure(url) { () throws(URLError) in
-                guard sink.opensFile else { return try sink.open() }
+                guard sink.opensFile, !sink.isProvisional else { return try sink.open() }
                 try DescriptorLimit.openFiles(1, after: wait, else: URLError(lackingDescriptorFor: url)) {
                     _ throws(URLError) in try sink.open()
                 }

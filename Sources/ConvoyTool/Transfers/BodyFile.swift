@@ -54,8 +54,6 @@ final class BodyFile: BodyCounting {
 
     var isProvisional: Bool { true }
     var opensFile: Bool { path != nil }
-    /// Whether the sink is usable without being opened. A file reserves a descriptor before the request is sent.
-    var isOpen: Bool { path == nil }
 
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
         guard count > 0 else { return }
