@@ -95,12 +95,12 @@ import Testing
             }
         }
         defer { connections.stop() }
-        let thread = NetworkThread()
         for status in Self.statuses {
             for size in Self.sizes {
+                // A thread of its own: the next request must not meet a connection whose close has not arrived yet.
                 let operation = try send(
                     to: "http://127.0.0.1:\(connections.port)/\(status)/\(size)", ConnectionConfiguration(), size: size,
-                    isStreamed: isStreamed, thread: thread)
+                    isStreamed: isStreamed, thread: NetworkThread())
                 let name: Comment = "\(status), \(size) bytes, \(sequel)"
                 if sequel == .resetConnection, (operation.error as? URLError)?.code == .networkConnectionLost { continue }
                 #expect(operation.error == nil && operation.statusCode == status, "\(name) \(operation.error as Any)")

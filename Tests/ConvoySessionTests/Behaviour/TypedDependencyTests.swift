@@ -51,11 +51,12 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `awaiting the last operation starts the whole chain`(kind: ManagerKind) async throws {
+    func `an awaited operation in no queue receives the value of its dependency`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let login = api.operation(.post, "login", as: Login.self)
         let last = try api.makeOperation(.get, "echo")
         last.depend(on: login) { login, request in request.setValue(login.token, forHTTPHeaderField: "X-Token") }
+        api.enqueue([login])
         try await last.finished()
         #expect(header("X-Token") == ["t0ken"])
     }
