@@ -11,6 +11,8 @@ public struct UploadError: Error, Hashable, Sendable {
         case noSource
         /// The request is not suitable for an upload: it has a body, or its URL is not http or https.
         case unsuitableRequest
+        /// A name in ``UploadOperation/metadata`` cannot be sent.
+        case invalidMetadata(name: String)
         /// The source cannot be read. The value is the reason, as a sentence.
         case unreadableSource(String)
         /// The source has changed since the upload began.
@@ -42,7 +44,8 @@ public struct UploadError: Error, Hashable, Sendable {
         case bytesNotKept(Int64)
         /// The server has repeatedly lost or rejected bytes.
         case noProgress
-        /// The upload was paused while sending a request that must not be sent twice. The request may have arrived.
+        /// A request that must not be sent twice was interrupted, by a pause or in an earlier process. It may have
+        /// arrived.
         case mayHaveArrived
         /// The source does not match its checksum.
         case checksumMismatch(expected: Checksum, actual: Checksum)
@@ -74,6 +77,8 @@ extension UploadError: SelfDescribingError {
         switch reason {
         case .noSource: "The upload has no file, data or sequence to send."
         case .unsuitableRequest: "An upload request must have an http or https URL and no body."
+        case .invalidMetadata(let name):
+            "Invalid metadata name \(name.debugDescription): use printable ASCII characters other than commas."
         case .unreadableSource(let reason): "The source cannot be read. \(reason)"
         case .sourceChanged: "The source has changed since the upload began."
         case .unexpectedLength(let expected, let actual):

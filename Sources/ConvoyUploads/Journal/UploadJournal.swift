@@ -123,9 +123,10 @@ final class UploadJournal: @unchecked Sendable {
         _ = calls.close(directory)
     }
 
-    /// Removes the file, after the upload has ended.
+    /// Removes the file, after the upload has ended. If its directory is read-only, empties the file.
     func remove() {
-        if state.withLock({ $0.descriptor >= 0 }) { _ = calls.unlink(path) }
+        let descriptor = state.withLock { $0.descriptor }
+        if descriptor >= 0, calls.unlink(path) != 0 { _ = calls.truncate(descriptor, 0) }
         close()
     }
 
@@ -182,20 +183,65 @@ extension UploadRecord {
     }
 }
 
-/// The path of an upload's journal.
+/// The paths of an upload's journal.
 enum UploadJournalPlace {
     static let suffix = ".convoyupload"
 
-    /// Returns the path of the journal beside a file for an upload to a URL. Each URL has a separate journal.
-    static func path(of file: URL, for url: URL) -> String {
-        let digest = ResourcePlace(url).digest.prefix(12)
+    /// The directory for the journals of files in directories that cannot be written to: `convoy/uploads` in
+    /// `$XDG_STATE_HOME`, by default `~/.local/state`. Nil without a home directory.
+    static var userDirectory: String? {
+        func variable(_ name: String) -> String? {
+            getenv(name).map { String(cString: $0) }.flatMap { $0.hasPrefix("/") ? $0 : nil }
+        }
+        let state = variable("XDG_STATE_HOME") ?? variable("HOME").map { PathText.join($0, ".local/state") }
+        return state.map { PathText.join($0, "convoy/uploads") }
+    }
+
+    /// Returns the possible paths of the journal of an upload to a URL: beside the file and, with the digest of the
+    /// file's path in its name, in the user's directory, which this method creates when the sequence reaches it. Each
+    /// URL has a separate journal.
+    static func paths(of file: URL, for url: URL, _ directory: String?) -> some Sequence<String> {
+        let beside = path(of: file, for: url)
+        return sequence(state: 0) { step -> String? in
+            step += 1
+            if step == 1 { return beside }
+            guard step == 2, let directory, makeDirectory(directory) else { return nil }
+            return inUserDirectory(directory, file, url)
+        }
+    }
+
+    /// Returns the existing journals of an upload to a URL.
+    static func existing(of file: URL, for url: URL, _ directory: String?) -> [String] {
+        ([path(of: file, for: url)] + (directory.map { [inUserDirectory($0, file, url)] } ?? []))
+            .filter { FileIdentity($0) != nil }
+    }
+
+    private static func path(of file: URL, for url: URL) -> String {
+        PathText.join(PathText.directory(of: file.path), name(of: file, for: url, ""))
+    }
+
+    private static func inUserDirectory(_ directory: String, _ file: URL, _ url: URL) -> String {
+        let path = file.absoluteURL.standardizedFileURL.path
+        let place = MessageDigest.sha256(Data(path.utf8))?.hexadecimalString.prefix(12) ?? ""
+        return PathText.join(directory, name(of: file, for: url, ".\(place)"))
+    }
+
+    private static func name(of file: URL, for url: URL, _ place: String) -> String {
+        let ending = "\(place).\(ResourcePlace(url).digest.prefix(12))\(suffix)"
         var name = PathText.name(of: file.path)
-        let limit = 255 - suffix.utf8.count - digest.utf8.count - 1
+        let limit = 255 - ending.utf8.count
         if name.utf8.count > limit {
             let whole = MessageDigest.sha256(Data(name.utf8))?.hexadecimalString.prefix(16) ?? ""
             while name.utf8.count + whole.utf8.count + 1 > limit { name.removeLast() }
             name += "-" + whole
         }
-        return PathText.join(PathText.directory(of: file.path), "\(name).\(digest)\(suffix)")
+        return name + ending
+    }
+
+    /// Creates a directory for private files, and the directories above it. Returns whether it can be used.
+    private static func makeDirectory(_ path: String) -> Bool {
+        let parent = PathText.directory(of: path)
+        if FileIdentity(parent) == nil { _ = makeDirectory(parent) }
+        return (try? PrivateFile.makeDirectory(path)) != nil
     }
 }

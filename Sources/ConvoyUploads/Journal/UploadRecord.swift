@@ -34,6 +34,8 @@ struct UploadRecord: Codable, Sendable, Hashable {
     var digested: Int64 = 0
     /// The time at which the upload expires, as sent by the server.
     var expires: String?
+    /// Whether the request that combines the parts was sent and its response is missing.
+    var isCombining: Bool?
     /// The data stored by an adapter.
     var stored: Data?
 }

@@ -94,8 +94,7 @@ final class Upload: @unchecked Sendable {
         switch error {
         case let failure as UploadFailure:
             // Never send a non-idempotent request twice, unless none of it was sent.
-            let isUnsent = (failure.error as? URLError)?.userInfo[URLError.nothingWasSentKey] as? Bool == true
-            guard isUnsent || !mustNotRepeat else {
+            guard failure.isUnsent || !mustNotRepeat else {
                 if let head = failure.head { work.note(head, redirects: []) }
                 return work.fail(finally: failure.error)
             }
@@ -118,6 +117,10 @@ final class Upload: @unchecked Sendable {
             throw UploadError(.unsuitableRequest)
         }
         if state.withLock({ $0.isOpen }) { return try await check() }
+        let isName = { (text: String) in text.utf8.allSatisfy { 0x21...0x7E ~= $0 && $0 != UInt8(ascii: ",") } }
+        if let name = settings.metadata.keys.sorted().first(where: { $0.isEmpty || !isName($0) }) {
+            throw UploadError(.invalidMetadata(name: name))
+        }
         var wait: DescriptorWait?
         while true {
             do {
@@ -163,11 +166,14 @@ final class Upload: @unchecked Sendable {
             source: opened?.identity, seen: SourceIdentity.now)
         if let total = opened?.length { state.withLock { $0.total = total } }
         var mark: Int64?
-        if settings.keepsJournal, let path = journalPath(source, url) {
-            let journal = try UploadJournal(path, calls: settings.calls)
+        if settings.keepsJournal, let journal = try usableJournal(of: source, url) {
             state.withLock { $0.journal = journal }
-            if settings.resumption != .restart, let found = journal.read(), found.place == record.place {
-                mark = try adopt(found, opened, &record)
+            if let found = journal.read(), found.place == record.place {
+                if settings.resumption == .restart {
+                    state.withLock { $0.discarded = found.stored }
+                } else {
+                    mark = try adopt(found, opened, &record)
+                }
             }
         }
         if record.parts.isEmpty, state.withLock({ $0.parts.isEmpty }), let resumed = settings.resumed {
@@ -186,21 +192,53 @@ final class Upload: @unchecked Sendable {
         }
     }
 
-    private func journalPath(_ source: UploadSource, _ url: URL) -> String? {
-        if let journal = settings.journal { return journal.path }
-        return source.file.map { UploadJournalPlace.path(of: $0, for: url) }
+    /// Opens the journal: the one chosen by the caller, otherwise the one beside the file, or in the user's directory
+    /// if no file can be created there. Returns nil if the upload has none. If none can be opened, only an upload that
+    /// needs a journal fails; see ``requireJournal()``. Blocks.
+    private func usableJournal(of source: UploadSource, _ url: URL) throws(UploadError) -> UploadJournal? {
+        if let journal = settings.journal { return try UploadJournal(journal.path, calls: settings.calls) }
+        guard let file = source.file else { return nil }
+        var failure: UploadError?
+        for path in UploadJournalPlace.paths(of: file, for: url, settings.journalDirectory) {
+            do throws(UploadError) {
+                return try UploadJournal(path, calls: settings.calls)
+            } catch {
+                guard case .unusableJournal = error.reason else { throw error }
+                failure = failure ?? error
+            }
+        }
+        state.withLock { [failure] in $0.journalFailure = failure }
+        return nil
+    }
+
+    /// Throws an error if the upload can be resumed, but its journal cannot be written.
+    func requireJournal() throws(UploadError) {
+        if let failure = state.withLock({ $0.journalFailure }) { throw failure }
+    }
+
+    /// Restores a journaled upload. If its source has changed and the caller allows that, discards it. Blocks.
+    private func adopt(
+        _ found: UploadRecord, _ source: (any SeekableSource)?, _ record: inout UploadRecord
+    ) throws(UploadError) -> Int64? {
+        do throws(UploadError) {
+            return try restore(found, source, &record)
+        } catch {
+            guard error.reason == .sourceChanged, settings.resumption.restartsWhenChanged else { throw error }
+            state.withLock { $0.discarded = found.stored }
+            return nil
+        }
     }
 
     /// Restores a journaled upload if it has the same source. Returns the position up to which a sequence must have the
     /// same bytes. Blocks.
-    private func adopt(
+    private func restore(
         _ found: UploadRecord, _ source: (any SeekableSource)?, _ record: inout UploadRecord
     ) throws(UploadError) -> Int64? {
         if let old = found.source, let source {
             guard old.mayEqual(source.identity) else { throw UploadError(.sourceChanged) }
             // The file was moved, or modified so shortly before that its modification time may not show it. Compare the
             // bytes.
-            if old != source.identity || old.isRecent(at: found.seen) {
+            if old.mustCompareBytes(with: source.identity, seen: found.seen) {
                 let digest = try source.checksum(.sha256, of: 0..<min(found.digested, source.length))
                 guard found.digested <= source.length, found.digested == 0 || digest.hexadecimal == found.digest else {
                     throw UploadError(.sourceChanged)
@@ -209,12 +247,14 @@ final class Upload: @unchecked Sendable {
         } else if (found.source == nil) != (source == nil) {
             throw UploadError(.sourceChanged)
         }
+        // The response to the request that combines the parts was lost, so the upload may be complete.
+        if found.isCombining == true, !settings.resumption.restartsWhenGone { throw UploadError(.mayHaveArrived) }
         (record.digest, record.digested, record.stored) = (found.digest, found.digested, found.stored)
         (record.expires, record.uploadProtocol) = (found.expires, found.uploadProtocol)
         var parts: [UploadPart] = []
         for part in found.parts {
             guard let url = UploadURLSecrets.filled(part.url, isHidden: part.isHidden ?? false, from: request.url) else {
-                guard settings.resumption == .resumeOrRestart else { throw UploadError(.missingSecrets) }
+                guard settings.resumption.restartsWhenGone else { throw UploadError(.missingSecrets) }
                 return nil
             }
             parts.append(
@@ -259,7 +299,7 @@ final class Upload: @unchecked Sendable {
     func forgetParts() {
         state.withLock { state in
             state.parts = []
-            state.record.expires = nil
+            (state.record.expires, state.record.isCombining) = (nil, nil)
             (state.record.digest, state.record.digested) = (nil, 0)
             state.uploadProtocol = nil
             state.hasFinal = false
@@ -301,6 +341,9 @@ struct UploadFailure: Error, @unchecked Sendable {
     var data: Data?
     /// Whether the server has responded with an error status.
     var isOfStatus = false
+
+    /// Whether nothing of the request was sent.
+    var isUnsent: Bool { (error as? URLError)?.userInfo[URLError.nothingWasSentKey] as? Bool == true }
 }
 
 /// An upload on the server: the complete source, or one of several concurrent parts.
@@ -333,6 +376,10 @@ struct UploadState: Sendable {
     var source: (any SeekableSource)?
     var window: SequenceWindow?
     var journal: UploadJournal?
+    /// The reason why no journal can be opened.
+    var journalFailure: UploadError?
+    /// The data that an adapter stored for an earlier upload that is not resumed.
+    var discarded: Data?
     var digest: SentDigest?
     var record = UploadRecord(place: "", shown: "")
     var uploadProtocol: UploadProtocol?
@@ -348,6 +395,8 @@ struct UploadState: Sendable {
     var meter = RateMeter()
     /// The length of the next chunk, in bytes, if it is adaptive.
     var chunk = UploadSettings.firstChunk
+    /// The maximum length of a chunk, in bytes, after the server has rejected a longer one.
+    var mostPerRequest = Int64.max
     var restarts = 0
     /// The checksums of the complete source.
     var computed: [Checksum] = []

@@ -40,7 +40,7 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
         worker = Worker()
     }
 
-    /// Creates an upload of a file. Its journal is stored beside the file, unless ``journal`` is set.
+    /// Creates an upload of a file, with a journal; see ``journal``.
     ///
     /// - Parameters:
     ///   - request: The request, whose URL creates uploads or, without a protocol, is the
@@ -189,7 +189,9 @@ extension UploadOperation {
         set { set(\.computed, newValue) }
     }
 
-    /// The metadata of the upload (tus, `Upload-Metadata`). The `filename` and `filetype` of a file are added.
+    /// The metadata of the upload (tus, `Upload-Metadata`). The `filename` and `filetype` of a file are added. A name
+    /// must be printable ASCII without commas; otherwise the upload fails with
+    /// ``UploadError/Reason/invalidMetadata(name:)``.
     public final var metadata: [String: String] {
         get { setting(\.metadata) }
         set { set(\.metadata, newValue) }
@@ -201,9 +203,10 @@ extension UploadOperation {
         set { set(\.window, max(1, newValue)) }
     }
 
-    /// The file of the journal. If nil, the default, a file's journal is stored beside the file, and other sources do
-    /// not have one. The journal contains no secrets, and is accessible only to the user. Every upload requires a
-    /// separate journal.
+    /// The file of the journal. If nil, the default, a file's journal is stored beside the file or, if no file can be
+    /// created there, in `$XDG_STATE_HOME/convoy/uploads` (`~/.local/state/convoy/uploads`). Other sources do not have
+    /// one. The journal contains no secrets, and is accessible only to the user. Every upload requires a separate
+    /// journal.
     public final var journal: URL? {
         get { setting(\.journal) }
         set { set(\.journal, newValue) }
@@ -311,9 +314,13 @@ extension UploadOperation {
     /// - Throws: ``UploadError/Reason/inUse`` while an upload is running, and
     ///   ``UploadError/Reason/unusableJournal(_:)``.
     public static func removeJournal(of file: URL, for url: URL) throws(UploadError) {
-        let path = UploadJournalPlace.path(of: file, for: url)
-        guard FileIdentity(path) != nil else { return }
-        try UploadJournal(path, calls: FileCalls()).remove()
+        try removeJournals(of: file, for: url, in: UploadJournalPlace.userDirectory)
+    }
+
+    static func removeJournals(of file: URL, for url: URL, in directory: String?) throws(UploadError) {
+        for path in UploadJournalPlace.existing(of: file, for: url, directory) {
+            try UploadJournal(path, calls: FileCalls()).remove()
+        }
     }
 }
 
@@ -343,7 +350,9 @@ extension Upload {
         if let journal {
             try await blocking { journal.remove() }
         } else if let file = settings.source?.file, let url = request.url, settings.keepsJournal, settings.journal == nil {
-            try await blocking { try UploadOperation.removeJournal(of: file, for: url) }
+            try await blocking { [settings] in
+                try UploadOperation.removeJournals(of: file, for: url, in: settings.journalDirectory)
+            }
         }
         close()
         withExtendedLifetime(operation) {}

@@ -37,8 +37,8 @@ public struct UploadRequest: DurableRequest {
     public var chunkLength: Int64?
     /// The number of concurrent parts; see ``UploadOperation/parallelPartCount``.
     public var parallelPartCount = 1
-    /// Whether to start over if the server no longer has the upload; see ``UploadOperation/resumption``. The default is
-    /// true.
+    /// Whether to start over if the upload cannot be resumed, because the server no longer has it or the file has
+    /// changed; see ``UploadOperation/resumption``. The default is true.
     public var restartsWhenGone = true
     /// The expected checksum of the file; see ``UploadOperation/checksum``.
     public var checksum: Checksum?

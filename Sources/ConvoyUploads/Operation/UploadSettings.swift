@@ -13,12 +13,22 @@ public enum UploadChunkSize: Sendable, Hashable {
 
 /// The behaviour of an upload if an earlier one was not completed, according to its journal and the server.
 public enum UploadResumption: Sendable, Hashable {
-    /// Resumes the earlier upload. If the server no longer has it, fails with ``UploadError/Reason/gone(status:)``.
+    /// Resumes the earlier upload. Fails with ``UploadError/Reason/gone(status:)`` if the server no longer has it, and
+    /// with ``UploadError/Reason/sourceChanged`` if the source has changed.
     case resume
-    /// Resumes the earlier upload, and starts over if the server no longer has it.
+    /// Resumes the earlier upload, and starts over if the source has changed. If the server no longer has the upload,
+    /// fails with ``UploadError/Reason/gone(status:)``.
+    case resumeUnlessChanged
+    /// Resumes the earlier upload, and starts over if that is not possible: because the server no longer has it, the
+    /// source has changed, or the last request may have arrived.
     case resumeOrRestart
     /// Starts over, and ignores the earlier upload.
     case restart
+
+    /// Whether an upload of a changed source starts over.
+    var restartsWhenChanged: Bool { self == .resumeUnlessChanged || self == .resumeOrRestart }
+    /// Whether an upload that the server no longer has starts over.
+    var restartsWhenGone: Bool { self == .resumeOrRestart || self == .restart }
 }
 
 /// The user's settings of an upload, read when it starts.
@@ -49,6 +59,8 @@ struct UploadSettings: Sendable {
     var patience = 50.0
     /// The system calls, which tests replace.
     var calls = FileCalls()
+    /// The directory for the journals of files in directories that cannot be written to; nil if there is none.
+    var journalDirectory = UploadJournalPlace.userDirectory
 
     /// The limits of an adaptive chunk, in bytes, and its initial size.
     static let chunks: ClosedRange<Int64> = (64 << 10)...(256 << 20)
@@ -76,6 +88,8 @@ package protocol UploadAdapter: Sendable {
 package struct UploadAdapterContext: Sendable {
     /// The data stored by an earlier attempt or process, if any.
     package let stored: Data?
+    /// The data stored by an earlier process for an upload that is not resumed, so that it can be deleted; nil if none.
+    package let discarded: Data?
     /// A closure that stores the data that another process needs to resume the upload.
     package let store: @Sendable (Data) throws -> Void
     /// A closure that reports the number of bytes confirmed by the storage, and the total number.

@@ -10,6 +10,7 @@ import FoundationNetworking
 extension Upload {
     /// Creates the upload or its parts. Returns the final response if the server already has all bytes.
     func create(_ dialect: ResumableDialect) async throws -> UploadAnswer? {
+        try requireJournal()
         try await checkSize(dialect)
         switch dialect {
         case .tus:
@@ -18,8 +19,20 @@ extension Upload {
             state.withLock { $0.isResumable = !settings.sendsDataWithCreation }
             try await createTus()
             return nil
-        case .draft: return try await createDraft(dialect)
+        case .draft:
+            while true {
+                let creation = try await createDraft(dialect)
+                if case .created(let answer) = creation { return answer }
+            }
         }
+    }
+
+    /// The result of a request that creates an upload and sends its first bytes.
+    private enum Creation {
+        /// The upload exists. The response is the final one if the server has all bytes.
+        case created(UploadAnswer?)
+        /// The server has rejected the request as too long.
+        case tooLong
     }
 
     private func checkSize(_ dialect: ResumableDialect) async throws {
@@ -67,6 +80,13 @@ extension Upload {
     }
 
     private func createTusPart(_ range: Range<Int64>, isPartial: Bool) async throws -> UploadPart {
+        while true {
+            if let part = try await sendCreation(of: range, isPartial: isPartial) { return part }
+        }
+    }
+
+    /// Creates a part. Returns nil if the server has rejected the first bytes as too long, after which fewer are sent.
+    private func sendCreation(of range: Range<Int64>, isPartial: Bool) async throws -> UploadPart? {
         guard let url = request.url else { throw UploadError(.unsuitableRequest) }
         var sent = uploadRequest("POST", url)
         ResumableDialect.tus.mark(&sent)
@@ -94,6 +114,10 @@ extension Upload {
         state.withLock { $0.mustNotRepeat = carried > 0 }
         let answer = try await send(sent, body)
         state.withLock { $0.mustNotRepeat = false }
+        if answer.status == 413, carried > 0 {
+            try shrinkRequests(after: carried, answer)
+            return nil
+        }
         guard answer.status == 201 else { throw creationFailure(answer) }
         guard let place = try answer.location() else {
             throw UploadError(.invalidAnswer("The upload's URL is missing."))
@@ -112,8 +136,14 @@ extension Upload {
         return part
     }
 
-    /// Combines the parts into one upload on the server.
+    /// Combines the parts into one upload on the server. If the response is lost, the request is not sent again, because
+    /// every request creates another upload.
     func combineParts() async throws {
+        if !state.withLock({ $0.hasFinal }) { try await sendCombination() }
+        try await checkCombination()
+    }
+
+    private func sendCombination() async throws {
         guard let url = request.url else { throw UploadError(.unsuitableRequest) }
         try await checkWhole()
         let (parts, total) = state.withLock { ($0.parts, $0.total) }
@@ -122,30 +152,52 @@ extension Upload {
         sent.setValue(
             "final;" + parts.map(\.url.absoluteString).joined(separator: " "), forHTTPHeaderField: "Upload-Concat")
         setMetadata(&sent)
-        let answer = try await send(sent)
+        let answer = try await sendOnce(sent)
         guard answer.status == 201 else { throw creationFailure(answer) }
         guard let place = try answer.location() else {
             throw UploadError(.invalidAnswer("The upload's URL is missing."))
         }
-        // If the server reports the combined length, it must be the total length of the parts.
-        var question = uploadRequest("HEAD", place)
-        ResumableDialect.tus.mark(&question)
-        let state = try await send(question)
-        guard state.isSuccess else { throw refusal(state) }
-        for name in ["Upload-Length", "Upload-Offset"] {
-            if let number = try state.number(name), number != total {
-                throw UploadError(
-                    .invalidAnswer(
-                        "The parts have \(total ?? 0) bytes, but the combined upload has \(number)."))
-            }
-        }
-        self.state.withLock { state in
-            state.parts = [
-                UploadPart(url: place, range: 0..<(total ?? 0), offset: total ?? 0, bound: total ?? 0, isKnown: true)
-            ]
+        let length = total ?? 0
+        state.withLock { state in
+            state.parts = [UploadPart(url: place, range: 0..<length, offset: length, bound: length, isKnown: true)]
             state.hasFinal = true
         }
         try await record(synchronizes: true)
+    }
+
+    /// If the server reports the combined length, it must be the total length of the parts.
+    private func checkCombination() async throws {
+        let (part, total) = state.withLock { ($0.parts.first, $0.total) }
+        guard let part else { return }
+        var question = uploadRequest("HEAD", part.url)
+        ResumableDialect.tus.mark(&question)
+        let answer = try await send(question)
+        guard answer.isSuccess else { throw refusal(answer) }
+        for name in ["Upload-Length", "Upload-Offset"] {
+            if let number = try answer.number(name), number != total {
+                throw UploadError(
+                    .invalidAnswer("The parts have \(total ?? 0) bytes, but the combined upload has \(number)."))
+            }
+        }
+    }
+
+    /// Sends the request that combines the parts, and journals that its response is missing.
+    private func sendOnce(_ request: URLRequest) async throws -> UploadAnswer {
+        func note(isCombining: Bool) async throws {
+            state.withLock { state in
+                (state.record.isCombining, state.mustNotRepeat) = (isCombining ? true : nil, isCombining)
+            }
+            try await record(synchronizes: true)
+        }
+        try await note(isCombining: true)
+        do {
+            let answer = try await send(request)
+            try await note(isCombining: false)
+            return answer
+        } catch let failure as UploadFailure where failure.isUnsent {
+            try await note(isCombining: false)
+            throw failure
+        }
     }
 
     /// Sets `Upload-Metadata` to the user's metadata, with the name and type of the file unless specified.
@@ -160,7 +212,6 @@ extension Upload {
                 ?? file.map { MIMEType.type(forPathExtension: $0.pathExtension) } ?? MIMEType.unknown
         }
         let items = metadata.sorted { $0.key < $1.key }
-            .filter { !$0.key.isEmpty && $0.key.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ",") } }
             .map { name, value in value.isEmpty ? name : "\(name) \(Data(value.utf8).base64EncodedString())" }
         if !items.isEmpty { sent.setValue(items.joined(separator: ","), forHTTPHeaderField: "Upload-Metadata") }
     }
@@ -183,7 +234,7 @@ extension Upload {
 
     /// Creates the upload with a request that contains all of it or its first chunk. The server sends the URL in an
     /// interim response, so that the upload can be resumed after a failure.
-    private func createDraft(_ dialect: ResumableDialect) async throws -> UploadAnswer? {
+    private func createDraft(_ dialect: ResumableDialect) async throws -> Creation {
         guard let url = request.url else { throw UploadError(.unsuitableRequest) }
         let chunk = try await nextChunk(UploadPart(url: url, range: 0..<(state.withLock { $0.total } ?? .max)), dialect)
         if chunk.isLast { try await checkWhole() }
@@ -201,7 +252,11 @@ extension Upload {
         guard answer.isSuccess else {
             // If the server has sent the URL of the upload, it can report the offset.
             if known { state.withLock { $0.isResumable = true } }
-            throw answer.status == 413 ? creationFailure(answer) : refusal(answer)
+            guard answer.status == 413 else { throw refusal(answer) }
+            try shrinkRequests(after: chunk.range.upperBound - chunk.range.lowerBound, answer)
+            state.withLock { $0.mustNotRepeat = false }
+            // If the URL of the upload is known, request the offset from the server.
+            return known ? .created(nil) : .tooLong
         }
         noteLimits(answer)
         state.withLock { $0.mustNotRepeat = false }
@@ -214,12 +269,12 @@ extension Upload {
             // Any server can respond with a success, for example a proxy or a server that does not support the draft.
             guard answer.isOfDraft else {
                 // If the URL of the upload is known, request the offset from the server.
-                if known { return nil }
+                if known { return .created(nil) }
                 throw UploadError(.unsupported("the draft: its response contains none of the draft's fields"))
             }
             if !known { state.withLock { $0.parts = [UploadPart(url: url, range: 0..<end, bound: end)] } }
             complete(0, at: end)
-            return answer
+            return .created(answer)
         }
         if let place = try answer.location() {
             state.withLock { state in
@@ -239,7 +294,7 @@ extension Upload {
             confirm(0, end)
         }
         try await record(synchronizes: true)
-        return nil
+        return .created(nil)
     }
 
     /// Handles an interim response with the URL of the upload or its offset. This method is called on the network

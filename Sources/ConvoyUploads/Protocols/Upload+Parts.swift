@@ -30,15 +30,16 @@ extension Upload {
                 }
                 state.withLock { $0.isResumable = true }
                 report()
-                let last = try await sendParts(dialect)
-                if state.withLock({ $0.parts.count > 1 }) { try await combineParts() }
+                let isCombined = state.withLock { $0.hasFinal }
+                let last = isCombined ? nil : try await sendParts(dialect)
+                if isCombined || state.withLock({ $0.parts.count > 1 }) { try await combineParts() }
                 try await check()
                 report()
                 guard let last else { return UploadResult() }
                 // The response to a request for the offset is not the response of the resource.
                 return dialect.isTus || last.isQuestion ? UploadResult(last.answer) : try await finalResult(last.answer)
             } catch let error as UploadError {
-                guard case .gone = error.reason, settings.resumption != .resume, settings.uploadURL == nil,
+                guard mayRestart(after: error.reason), settings.uploadURL == nil,
                     state.withLock({ state in
                         state.restarts += 1
                         return state.restarts <= 3
@@ -47,6 +48,16 @@ extension Upload {
                 forgetParts()
                 state.withLock { $0.uploadProtocol = dialect.uploadProtocol }
             }
+        }
+    }
+
+    private func mayRestart(after reason: UploadError.Reason) -> Bool {
+        switch reason {
+        case .gone: settings.resumption.restartsWhenGone
+        // A sequence that can be created again may begin with other bytes than in an earlier process. A file has been
+        // compared before.
+        case .sourceChanged: settings.resumption.restartsWhenChanged && settings.source?.isRepeatableSequence == true
+        default: false
         }
     }
 
@@ -104,7 +115,10 @@ extension Upload {
                 if try await take(answer, chunk, index, dialect) { continue }
             case 404, 410: throw UploadError(.gone(status: answer.status))
             case 412 where dialect.isTus: throw UploadError(.unsupportedVersion(ServerAbilities(answer.head).tusVersions))
-            case 413: throw UploadError(.tooLarge(limit: ServerAbilities(answer.head).maximumSize))
+            case 413:
+                try shrinkRequests(after: chunk.range.upperBound - chunk.range.lowerBound, answer)
+                state.withLock { $0.parts[index].isKnown = false }
+                continue
             case 460 where dialect.isTus:
                 damages += 1
                 guard damages < 4 else { throw UploadError(.damaged) }
@@ -167,6 +181,9 @@ extension Upload {
             switch answer.status {
             case 200..<300: break
             case 404, 410: throw UploadError(.gone(status: answer.status))
+            // tus 1.0 also allows this status for an upload that does not exist.
+            case 403 where dialect.isTus && answer.head["Upload-Offset"] == nil:
+                throw UploadError(.gone(status: answer.status))
             case 412 where dialect.isTus: throw UploadError(.unsupportedVersion(ServerAbilities(answer.head).tusVersions))
             case 423 where tries < Self.mostSetbacks, 409 where tries < Self.mostSetbacks:
                 tries += 1
@@ -258,7 +275,7 @@ extension Upload {
 
     /// Returns the maximum number of bytes per request.
     func chunkLimit(_ dialect: ResumableDialect) -> Int64 {
-        let (chunk, most) = state.withLock { ($0.chunk, $0.abilities?.maximumAppend) }
+        let (chunk, most) = state.withLock { ($0.chunk, min($0.abilities?.maximumAppend ?? .max, $0.mostPerRequest)) }
         let wanted: Int64 =
             switch settings.chunkSize {
             case .fixed(let size): max(1, size)
@@ -266,7 +283,19 @@ extension Upload {
             case .adaptive: dialect.isTus ? chunk : .max
             }
         let kept: Int64 = settings.source?.isSequence == true ? Int64(settings.window) : .max
-        return max(1, min(wanted, kept, most ?? .max))
+        return max(1, min(wanted, kept, most))
+    }
+
+    /// Halves the maximum length of a chunk after the server, or a proxy, has rejected a request as too long. The status
+    /// is about the content of one request (RFC 9110, section 15.5.14).
+    ///
+    /// - Throws: ``UploadError/Reason/tooLarge(limit:)`` if the upload itself is too large, or the chunk was short.
+    func shrinkRequests(after size: Int64, _ answer: UploadAnswer) throws(UploadError) {
+        let (total, least) = (state.withLock { $0.total }, UploadSettings.chunks.lowerBound)
+        let limit = ServerAbilities(answer.head).maximumSize
+        if let limit, let total, total > limit { throw UploadError(.tooLarge(limit: limit)) }
+        guard size > least else { throw UploadError(.tooLarge(limit: limit)) }
+        state.withLock { $0.mostPerRequest = min($0.mostPerRequest, max(least, size / 2)) }
     }
 
     /// Returns the next bytes of a part.

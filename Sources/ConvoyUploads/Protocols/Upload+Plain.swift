@@ -194,10 +194,11 @@ extension Upload {
         }
         state.withLock { $0.isResumable = true }
         let context = UploadAdapterContext(
-            stored: state.withLock { $0.record.stored },
+            stored: state.withLock { $0.record.stored }, discarded: state.withLock { $0.discarded },
             store: { [self] data in
+                try requireJournal()
                 let (journal, record) = state.withLock { state in
-                    state.record.stored = data
+                    (state.record.stored, state.discarded) = (data, nil)
                     return (state.journal, state.record)
                 }
                 try journal?.write(record, synchronizes: true)

@@ -2,42 +2,56 @@ import ConvoySerialization
 import Foundation
 
 /// A range of a source as the body of a request, read while it is sent.
-final class SourceRangeStream: InputStream, ReplayableBodyStream {
-    private let source: any SeekableSource
+package final class SourceRangeStream: InputStream, ReplayableBodyStream {
+    private let opening: @Sendable () throws -> any SeekableSource
     private let range: Range<Int64>
+    private var source: (any SeekableSource)?
     private var position: Int64
     private var status = Stream.Status.notOpen
-    private var failure: UploadError?
+    private var failure: (any Error)?
 
-    init(_ source: any SeekableSource, _ range: Range<Int64>) {
-        (self.source, self.range) = (source, range)
+    /// Creates a stream.
+    ///
+    /// - Parameter opening: Opens the source, when the stream is opened.
+    package init(_ range: Range<Int64>, opening: @escaping @Sendable () throws -> any SeekableSource) {
+        (self.opening, self.range) = (opening, range)
         position = range.lowerBound
         super.init(data: Data())
     }
 
-    func replay() throws -> InputStream { SourceRangeStream(source, range) }
+    convenience init(_ source: any SeekableSource, _ range: Range<Int64>) { self.init(range) { source } }
 
-    override var streamStatus: Stream.Status { status }
-    override var streamError: (any Error)? { failure }
-    override var hasBytesAvailable: Bool { status == .open }
-    override func property(forKey key: Stream.PropertyKey) -> AnyObject? { nil }
-    override func setProperty(_ property: AnyObject?, forKey key: Stream.PropertyKey) -> Bool { false }
-    override func schedule(in aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
-    override func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
-    override func getBuffer(
+    package func replay() throws -> InputStream { SourceRangeStream(range, opening: opening) }
+
+    package override var streamStatus: Stream.Status { status }
+    package override var streamError: (any Error)? { failure }
+    package override var hasBytesAvailable: Bool { status == .open }
+    package override func property(forKey key: Stream.PropertyKey) -> AnyObject? { nil }
+    package override func setProperty(_ property: AnyObject?, forKey key: Stream.PropertyKey) -> Bool { false }
+    package override func schedule(in aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
+    package override func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
+    package override func getBuffer(
         _ buffer: UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>, length: UnsafeMutablePointer<Int>
     ) -> Bool { false }
 
-    override func open() {
+    package override func open() {
         guard status == .notOpen else { return }
-        status = range.isEmpty ? .atEnd : .open
+        do {
+            source = try opening()
+            status = range.isEmpty ? .atEnd : .open
+        } catch {
+            (failure, status) = (error, .error)
+        }
     }
 
-    override func close() { status = .closed }
+    package override func close() {
+        source = nil
+        status = .closed
+    }
 
-    override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength length: Int) -> Int {
+    package override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength length: Int) -> Int {
         if status == .atEnd { return 0 }
-        guard status == .open, length > 0 else { return -1 }
+        guard status == .open, length > 0, let source else { return -1 }
         do throws(UploadError) {
             let wanted = Int(min(Int64(length), range.upperBound - position))
             let count = try source.read(into: UnsafeMutableRawBufferPointer(start: buffer, count: wanted), at: position)
@@ -50,7 +64,7 @@ final class SourceRangeStream: InputStream, ReplayableBodyStream {
             }
             return count
         } catch {
-            (failure, status) = (error, .error)
+            (failure, status, self.source) = (error, .error, nil)
             return -1
         }
     }

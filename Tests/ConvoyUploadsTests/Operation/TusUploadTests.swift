@@ -130,11 +130,23 @@ struct TusUploadTests {
         await finish(second)
         #expect(second.reason == .sourceChanged)
         #expect(server.state.withLock { $0.requests.count } == before)
-        // The caller decides whether to start over.
-        let third = fixture.upload(to: server.url())
-        third.resumption = .restart
-        await finish(third)
-        #expect(third.reason != .sourceChanged)
+    }
+
+    @Test(arguments: [UploadResumption.resumeOrRestart, .restart])
+    func `an upload of a changed source starts over if allowed`(_ resumption: UploadResumption) async throws {
+        let fixture = try UploadFixture(100_000)
+        let isBroken = Locked(true)
+        let server = try UploadServer { request, _ in
+            isBroken.withLock { $0 } && request.number("upload-offset") ?? 0 > 0 ? .reset(after: 0) : nil
+        }
+        await finish(fixture.upload(to: server.url(), chunk: 10_000))
+        isBroken.withLock { $0 = false }
+        let changed = fixture.bytes.prefix(50_000) + Data("more".utf8)
+        try changed.write(to: fixture.file)
+        let second = fixture.upload(to: server.url())
+        second.resumption = resumption
+        try await second.finished()
+        #expect(server.stored(second.uploadURL)?.data == changed && fixture.journals.isEmpty)
     }
 
     @Test func `a replaced source is accepted only if its contents are the same`() async throws {

@@ -28,6 +28,8 @@ final class UploadServer: Sendable {
     enum Fault: Sendable {
         /// Responds immediately with these bytes.
         case answer(String)
+        /// Receives and discards the body, and responds with this status and these fields.
+        case refuse(Int, [(String, String)] = [])
         /// Accepts this many bytes of the body, and resets the connection.
         case reset(after: Int)
         /// Processes the request, but sends no response.

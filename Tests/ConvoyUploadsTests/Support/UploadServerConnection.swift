@@ -117,6 +117,11 @@ final class UploadServerConnection: @unchecked Sendable {
         case .stall:
             while more() { buffer.removeAll() }
             return false
+        case .refuse(let status, let fields):
+            try takeBody(request) { _ in }
+            let head = fields.map { "\($0.0): \($0.1)\r\n" }.joined()
+            try write("HTTP/1.1 \(status) Refused\r\n\(head)Content-Length: 0\r\n\r\n")
+            return true
         case .forget: server.state.withLock { $0.uploads[request.path] = nil }
         case .reset(let count):
             try? receive(request, limit: count)
