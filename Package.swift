@@ -172,8 +172,8 @@ let package = Package(
         .target(
             name: "ConvoyObjectStorage",
             dependencies: [
-                "COpenSSL", "CXML2", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
-                "ConvoyTransport", "ConvoyUploads",
+                "CEpoll", "COpenSSL", "CXML2", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
+                "ConvoySupport", "ConvoyTransport", "ConvoyUploads",
             ],
             swiftSettings: swiftSettings),
         // The queue that processes and machines share. Not part of the umbrella: most programs have no other machine.
@@ -232,7 +232,8 @@ let package = Package(
         .executableTarget(
             name: "ConvoyTool",
             dependencies: [
-                "CEpoll", "Convoy", "ConvoyDiagnostics", "ConvoySharedQueue", "ConvoySupport", "ConvoyWorkflow",
+                "CEpoll", "Convoy", "ConvoyDiagnostics", "ConvoyObjectStorage", "ConvoySharedQueue", "ConvoySupport",
+                "ConvoyWorkflow",
                 .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
             ],
             swiftSettings: swiftSettings),

@@ -3,6 +3,7 @@ import ConvoySecurity
 import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
+import ConvoyUploads
 import Foundation
 import FoundationNetworking
 import Testing
@@ -109,6 +110,31 @@ import Testing
         try await storage.put(Self.data, key: "a")
         #expect(try await storage.get("a") == Self.data)
         #expect(server.requests.first?.headers["x-amz-checksum-sha256"] == right)
+    }
+
+    /// The fields with checksums of "123456789". The first three are the check values in catalogues of CRCs.
+    private static let checksums = [
+        ("x-amz-checksum-crc32", "y/Q5Jg=="), ("x-amz-checksum-crc32c", "4waSgw=="),
+        ("x-amz-checksum-crc64nvme", "rosUhgp5mIg="), ("x-amz-checksum-sha1", "98O8HYCOBHMq32eZZczDTKeuNEE="),
+        ("x-amz-checksum-sha256", "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU="),
+    ]
+
+    @Test(arguments: checksums)
+    func `received bytes are verified against a checksum of any kind`(_ field: String, _ value: String) async throws {
+        let server = try TestServer()
+        let data = Data("123456789".utf8)
+        let storage = try ObjectStorage(at: server)
+        server.route("GET", "/bucket/a", .bytes(data).header(field, value))
+        #expect(try await storage.get("a") == data)
+        server.route("GET", "/bucket/a", .bytes(Data("damaged".utf8)).header(field, value))
+        let error = await storageError { _ = try await storage.get("a") }
+        #expect(error?.code == .checksumMismatch)
+        // The checksum of a multipart object is computed from the checksums of its parts.
+        server.route("GET", "/bucket/a", .bytes(data).header(field, value + "-2"))
+        #expect(try await storage.get("a") == data)
+        server.route(
+            "GET", "/bucket/a", .bytes(data).header(field, "AAAA").header("x-amz-checksum-type", "COMPOSITE"))
+        #expect(try await storage.get("a") == data)
     }
 
     // MARK: Clock and region
@@ -310,7 +336,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let url = try directory.write(Self.data, to: "a")
         let file = try SourceFile(url)
-        let stream = FileRangeStream(file, 2..<file.size)
+        let stream = SourceRangeStream(2..<file.size) { try file.open() }
         var buffer = [UInt8](repeating: 0, count: 4)
         stream.open()
         #expect(stream.read(&buffer, maxLength: 4) == 4 && Data(buffer) == Self.data[2..<6])

@@ -87,6 +87,45 @@ import Testing
         return (try directory.write(data, to: "source.bin"), data)
     }
 
+    /// Replaces a file by another one with the same modification time.
+    private func replace(_ file: URL, with data: Data, in directory: TemporaryDirectory) throws {
+        var facts = stat()
+        #expect(stat(file.path, &facts) == 0)
+        let other = try directory.write(data, to: "other")
+        #expect(utimensat(AT_FDCWD, other.path, [facts.st_mtim, facts.st_mtim], 0) == 0)
+        #expect(rename(other.path, file.path) == 0)
+    }
+
+    @Test(arguments: [false, true])
+    func `a replaced file is accepted only if its contents are the same`(_ isChanged: Bool) async throws {
+        let uploads = try Uploads()
+        let storage = try uploads.storage()
+        let directory = try TemporaryDirectory()
+        let (file, data) = try source(directory)
+        struct Interrupted: Error {}
+        let latest = Locked<MultipartUpload?>(nil)
+        let begun = try await storage.beginUpload(of: file, key: "a")
+        await #expect(throws: Interrupted.self) {
+            try await storage.resume(begun) { upload in
+                latest.withLock { $0 = upload }
+                throw Interrupted()
+            }
+        }
+        let upload = try #require(latest.withLock { $0 })
+        let sent = try #require(upload.parts.first).number
+        var contents = data
+        if isChanged { contents[(sent - 1) * (5 << 20) + 3] ^= 1 }
+        try replace(file, with: contents, in: directory)
+        guard !isChanged else {
+            let error = await storageError { try await storage.resume(upload) }
+            #expect(error?.code == .sourceChanged)
+            return
+        }
+        try await storage.resume(upload)
+        let stored = uploads.state.withLock { $0.parts }.sorted { $0.key < $1.key }.reduce(Data()) { $0 + $1.value }
+        #expect(stored == data)
+    }
+
     @Test func `each part is signed and sent once, and the limit of concurrent parts is respected`() async throws {
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory, mebibytes: 32)

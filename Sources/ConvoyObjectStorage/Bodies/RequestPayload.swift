@@ -1,5 +1,6 @@
 import ConvoySecurity
 import ConvoySupport
+import ConvoyUploads
 import Foundation
 
 /// The body of a request, with its digests, which are computed only once.
@@ -19,7 +20,6 @@ final class RequestPayload: Sendable {
 
     let content: Content
     private let computed = Locked(Digests?.none)
-    private static let blockSize = 256 << 10
 
     init(_ content: Content) { self.content = content }
 
@@ -34,7 +34,7 @@ final class RequestPayload: Sendable {
     /// A new stream over the body of a file; nil for data.
     var stream: InputStream? {
         guard case .file(let file, let range) = content else { return nil }
-        return FileRangeStream(file, range)
+        return SourceRangeStream(range) { try file.open() }
     }
 
     /// Throws an error if the file of the body has changed.
@@ -51,7 +51,7 @@ final class RequestPayload: Sendable {
             sha256.update(data)
             md5.update(data)
         case .file(let file, let range):
-            try Self.read(file, range) { bytes in
+            try file.read(range) { bytes in
                 sha256.update(bytes)
                 md5.update(bytes)
             }
@@ -60,22 +60,5 @@ final class RequestPayload: Sendable {
         let digests = Digests(sha256: strong, md5: md5.value())
         computed.withLock { $0 = digests }
         return digests
-    }
-
-    private static func read(
-        _ file: SourceFile, _ range: Range<Int64>, _ use: (UnsafeRawBufferPointer) -> Void
-    ) throws(ObjectStorageError) {
-        let source = try file.open()
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: blockSize, alignment: 16)
-        defer { buffer.deallocate() }
-        var position = range.lowerBound
-        while position < range.upperBound {
-            let wanted = Int(min(Int64(blockSize), range.upperBound - position))
-            let count = try source.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]), at: position)
-            guard count > 0 else { throw file.changed }
-            use(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            position += Int64(count)
-        }
-        guard source.isUnchanged else { throw file.changed }
     }
 }

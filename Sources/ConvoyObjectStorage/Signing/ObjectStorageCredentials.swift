@@ -56,6 +56,24 @@ public struct ObjectStorageCredentialProvider: Sendable {
         }
     }
 
+    /// Returns a provider that runs a command, in the format of Amazon's `credential_process`. The command is run by
+    /// `/bin/sh`, prints JSON, and must end within 60 seconds. Its credentials are used until shortly before they expire.
+    /// If it fails, the request fails with ``ObjectStorageError/Code/noCredentials``.
+    public static func command(_ command: String) -> ObjectStorageCredentialProvider {
+        let command = CredentialCommand(command)
+        return ObjectStorageCredentialProvider { try command.credentials() }
+    }
+
+    /// Returns a provider that reads a profile from `~/.aws/credentials` and `~/.aws/config`, whose paths
+    /// `AWS_SHARED_CREDENTIALS_FILE` and `AWS_CONFIG_FILE` override. A profile has keys or a `credential_process`. The
+    /// files are read once.
+    ///
+    /// - Parameter name: The name of the profile; nil for that of `AWS_PROFILE`, or `default`.
+    /// - Throws: ``ObjectStorageError/Code/noCredentials`` if the profile does not exist or has no credentials.
+    public static func profile(_ name: String? = nil) throws(ObjectStorageError) -> ObjectStorageCredentialProvider {
+        try StorageProfile(name).provider()
+    }
+
     /// Returns the credentials for a request. Blocks while the closure does.
     func credentials() throws -> ObjectStorageCredentials {
         let credentials = try provide()

@@ -13,16 +13,18 @@ extension ObjectStorage {
     ///   - key: The key, with the prefix up to 1,024 bytes of UTF-8, without a segment `.` or `..`.
     ///   - contentType: The media type; `application/octet-stream` by default.
     ///   - metadata: Values in ASCII, by names that are tokens, without `x-amz-meta-`.
+    ///   - condition: The condition; nil, the default, to store unconditionally.
     /// - Returns: The object, with its entity tag. The checksum and the tag have been verified against the data.
     @discardableResult
     public func put(
-        _ data: Data, key: String, contentType: String? = nil, metadata: [String: String] = [:]
+        _ data: Data, key: String, contentType: String? = nil, metadata: [String: String] = [:],
+        condition: StoreCondition? = nil
     ) async throws -> StoredObject {
-        try await stored(try putCall(.data(data), key, contentType, metadata))
+        try await stored(try putCall(.data(data), key, contentType, metadata, condition))
     }
 
-    /// Returns the contents of an object, verified against the server's checksum if it has one. The contents are kept
-    /// in memory: for large objects, see ``presignedURL(for:method:expiresIn:)``.
+    /// Returns the contents of an object, verified against the server's checksums (SHA-256, SHA-1, CRC-64/NVME, CRC-32C,
+    /// CRC-32) if it has stored any. The contents are kept in memory: for large objects, see ``presignedURL(for:method:expiresIn:)``.
     public func get(_ key: String) async throws -> Data {
         guard let data = try await run(try getCall(key)) as? Data else { throw unexpected(key) }
         return data
@@ -30,7 +32,9 @@ extension ObjectStorage {
 
     /// Returns an object without its contents.
     public func head(_ key: String) async throws -> StoredObject {
-        guard let object = try await run(try call("HEAD", key, answer: .head)) as? StoredObject else {
+        var call = try call("HEAD", key, answer: .head)
+        call.fields = [("x-amz-checksum-mode", "ENABLED")]
+        guard let object = try await run(call) as? StoredObject else {
             throw unexpected(key)
         }
         return object

@@ -14,24 +14,27 @@ extension ObjectStorage {
     ///
     /// - Parameters:
     ///   - data: The contents of the object.
-    ///   - key: The key; see ``put(_:key:contentType:metadata:)``.
+    ///   - key: The key; see ``put(_:key:contentType:metadata:condition:)``.
     ///   - contentType: The media type; `application/octet-stream` by default.
     ///   - metadata: Values in ASCII, by names that are tokens (RFC 9110, section 5.6.2), without
     ///     `x-amz-meta-`.
+    ///   - condition: The condition; nil to store unconditionally.
     /// - Throws: ``ObjectStorageError/Code/invalidKey``, ``ObjectStorageError/Code/invalidMetadata``.
     public func makePutOperation(
-        _ data: Data, key: String, contentType: String? = nil, metadata: [String: String] = [:]
+        _ data: Data, key: String, contentType: String? = nil, metadata: [String: String] = [:],
+        condition: StoreCondition? = nil
     ) throws(ObjectStorageError) -> HTTPRequestOperation {
-        operation(try putCall(.data(data), key, contentType, metadata))
+        operation(try putCall(.data(data), key, contentType, metadata, condition))
     }
 
     /// Creates an operation that stores a file of at most 5 GiB in one request. The file is read when the operation
     /// runs, and must not change until then. Its `responseObject` is a ``StoredObject``.
     ///
-    /// - Throws: The errors of ``makePutOperation(_:key:contentType:metadata:)``;
+    /// - Throws: The errors of ``makePutOperation(_:key:contentType:metadata:condition:)``;
     ///   ``ObjectStorageError/Code/unreadableSource``.
     public func makePutOperation(
-        fileAt url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]
+        fileAt url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:],
+        condition: StoreCondition? = nil
     ) throws(ObjectStorageError) -> HTTPRequestOperation {
         let file = try SourceFile(url)
         guard file.size <= Self.largestRequest else {
@@ -39,7 +42,7 @@ extension ObjectStorage {
                 .sourceTooLarge, "The file is larger than 5 GiB, the maximum for one request.", key: key)
         }
         let type = contentType ?? MIMEType.type(forPathExtension: url.pathExtension)
-        return operation(try putCall(.file(file, 0..<file.size), key, type, metadata))
+        return operation(try putCall(.file(file, 0..<file.size), key, type, metadata, condition))
     }
 
     /// Creates an operation that fetches an object. Its `responseObject` is the `Data`, unless it has an
@@ -73,12 +76,14 @@ extension ObjectStorage {
     }
 
     func putCall(
-        _ content: RequestPayload.Content, _ key: String, _ contentType: String?, _ metadata: [String: String]
+        _ content: RequestPayload.Content, _ key: String, _ contentType: String?, _ metadata: [String: String],
+        _ condition: StoreCondition?
     ) throws(ObjectStorageError) -> StorageCall {
         var call = try call("PUT", key, answer: .stored)
         call.payload = RequestPayload(content)
         call.checksum = configuration.checksum
         call.fields = try Self.fields(contentType, metadata, key)
+        if let condition { call.fields.append(try condition.field(key)) }
         return call
     }
 
@@ -161,6 +166,12 @@ extension ObjectStorage {
                             + "request was sent again.")
                 }
                 repetitions += 1
+            } catch let error as ObjectStorageError
+                where error.code == .preconditionFailed && operation.retryCount + repetitions > 0
+            {
+                // The response to an earlier attempt may have been lost.
+                guard let object = await storedEarlier(call) else { throw error }
+                return object
             } catch let error where call.answer != .data && error.isOfSize {
                 throw ObjectStorageError(.malformedAnswer, "The response is too large.")
                     .about(bucket: place.endpoint.bucket, key: call.name)
@@ -170,6 +181,20 @@ extension ObjectStorage {
                 throw error
             }
         }
+    }
+
+    /// Returns the object if it has the contents of a request that stores one.
+    private func storedEarlier(_ call: StorageCall) async -> StoredObject? {
+        guard call.answer == .stored, let key = call.name, let object = try? await head(key),
+            let digests = try? await BlockingWork.run({ try call.payload.digests() }), object.size == call.payload.length
+        else { return nil }
+        let isSame =
+            if let tag = object.plainEntityTag, let md5 = digests.md5 { tag.lowercased() == md5.hexadecimalString } else {
+                false
+            }
+        let hasChecksum = object.checksums.contains(ObjectChecksum(.sha256, value: digests.sha256))
+        guard isSame || hasChecksum else { return nil }
+        return object
     }
 
     private func check(_ call: StorageCall) async throws {

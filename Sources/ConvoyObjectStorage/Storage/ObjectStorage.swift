@@ -65,7 +65,7 @@ public final class ObjectStorage: Sendable {
             policy.idempotentMethods.insert("POST")
             return policy
         }()
-        /// The size, in bytes, from which ``ObjectStorage/put(fileAt:key:contentType:metadata:)`` sends a file in
+        /// The size, in bytes, from which ``ObjectStorage/put(fileAt:key:contentType:metadata:condition:)`` sends a file in
         /// parts. The default is 64 MiB.
         public var multipartThreshold: Int64 = 64 << 20
         /// The size of a part, in bytes, at least 5 MiB. The default is 16 MiB. It is increased for files that would

@@ -55,6 +55,7 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
         var object = StoredObject(response, key: call.name ?? "")
         // These fields describe the response, which has no body, rather than the object.
         (object.size, object.contentType, object.metadata) = (call.payload.length, nil, [:])
+        object.checksums = []
         let digests = try call.payload.digests()
         if let checksum = response.value(forHTTPHeaderField: "x-amz-checksum-sha256") {
             guard checksum == digests.sha256.base64EncodedString() else {
@@ -76,12 +77,10 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
     static func isDigest(_ tag: String) -> Bool { tag.utf8.count == 32 && tag.utf8.allSatisfy { ASCII.isHexadecimal($0) } }
 
     private func verified(_ data: Data, _ response: HTTPURLResponse) throws -> Data {
-        // The checksum of a multipart object is computed from checksums.
-        guard response.statusCode == 200, let checksum = response.value(forHTTPHeaderField: "x-amz-checksum-sha256"),
-            !checksum.contains("-")
-        else { return data }
-        guard MessageDigest.sha256(data)?.base64EncodedString() == checksum else {
-            throw failure(.checksumMismatch, "The received bytes do not match the server's checksum.", response)
+        guard response.statusCode == 200 else { return data }
+        for checksum in ObjectChecksum.all(in: response) where checksum.matches(data) == false {
+            throw failure(
+                .checksumMismatch, "The received bytes do not match the server's \(checksum.algorithm) checksum.", response)
         }
         return data
     }

@@ -16,6 +16,9 @@ public struct StoredObject: Sendable, Hashable {
     public internal(set) var contentType: String?
     /// The user metadata (`x-amz-meta-`), by lowercase names; empty in listings and after a `put`.
     public internal(set) var metadata: [String: String] = [:]
+    /// The checksums of the complete object, strongest first; empty in listings, after a `put`, and if the server did not
+    /// send them.
+    public internal(set) var checksums: [ObjectChecksum] = []
     /// The version, if the bucket is versioned; otherwise nil.
     public internal(set) var versionID: String?
 
@@ -28,6 +31,7 @@ public struct StoredObject: Sendable, Hashable {
         entityTag = response.value(forHTTPHeaderField: "ETag")
         lastModified = response.value(forHTTPHeaderField: "Last-Modified").flatMap { HTTPDate.date($0) }
         contentType = response.value(forHTTPHeaderField: "Content-Type")
+        checksums = ObjectChecksum.all(in: response)
         versionID = response.value(forHTTPHeaderField: "x-amz-version-id")
         for case (let name as String, let value as String) in response.allHeaderFields {
             let name = name.lowercased()

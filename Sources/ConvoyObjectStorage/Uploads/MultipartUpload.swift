@@ -27,7 +27,7 @@ public struct MultipartUpload: Codable, Sendable, Hashable {
     /// The server's identifier of the upload.
     public let uploadID: String
     /// The file to upload.
-    public let source: SourceFile
+    public internal(set) var source: SourceFile
     /// The size of each part except the last, in bytes.
     public let partSize: Int64
     /// Whether the upload was begun with SHA-256 checksums for its parts.

@@ -6,9 +6,9 @@ import FoundationNetworking
 
 /// Uploading files with operations.
 extension ObjectStorage {
-    /// Creates an operation that uploads a file in parts, with the states, queue, progress and journal of an
-    /// `UploadOperation`. After a pause, a failure or the end of the process, it resumes with the missing parts. The
-    /// operation is not enqueued.
+    /// Creates an operation that uploads a file, with the states, queue, progress and journal of an `UploadOperation`.
+    /// A file larger than ``Configuration/partSize`` is sent in parts: after a pause, a failure or the end of the process,
+    /// the upload resumes with the missing parts. The operation is not enqueued.
     ///
     /// ```swift
     /// let upload = try storage.makeUpload(of: film, key: "films/film.mkv")
@@ -17,22 +17,26 @@ extension ObjectStorage {
     ///
     /// The requests use the storage's credentials, rates and retries, not those of the operation. `responseObject` is a
     /// ``StoredObject``. If the file has changed since the upload began, the operation fails before sending a byte. If
-    /// the storage no longer has the upload, the operation starts over only with `UploadResumption.resumeOrRestart`.
+    /// the storage no longer has the upload, the operation starts over only with `UploadResumption.resumeOrRestart`. An
+    /// upload that starts over because its file has changed first aborts the earlier one.
     ///
     /// - Parameters:
     ///   - file: The URL of the file.
-    ///   - key: The key; see ``put(_:key:contentType:metadata:)``.
+    ///   - key: The key; see ``put(_:key:contentType:metadata:condition:)``.
     ///   - contentType: The media type; by default that of the file's extension.
-    ///   - metadata: The metadata; see ``put(_:key:contentType:metadata:)``.
-    /// - Throws: An ``ObjectStorageError`` if the key is invalid.
+    ///   - metadata: The metadata; see ``put(_:key:contentType:metadata:condition:)``.
+    ///   - condition: The condition; see ``put(fileAt:key:contentType:metadata:condition:)``.
+    /// - Throws: An ``ObjectStorageError`` if the key or the condition is invalid.
     public func makeUpload(
-        of file: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]
+        of file: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:],
+        condition: StoreCondition? = nil
     ) throws -> UploadOperation {
+        _ = try condition?.field(key)
         // The storage sends the requests; this URL only identifies the journal of the object.
         let address = operation(try call("PUT", key)).request.url ?? configuration.endpoint
         let upload = UploadOperation(request: URLRequest(url: address), file: file)
         upload.adapter = StorageUploadAdapter(
-            storage: self, key: key, contentType: contentType, metadata: metadata,
+            storage: self, key: key, contentType: contentType, metadata: metadata, condition: condition,
             restarts: { [weak upload] in upload?.resumption == .resumeOrRestart })
         return upload
     }
@@ -44,16 +48,26 @@ private struct StorageUploadAdapter: UploadAdapter {
     let key: String
     let contentType: String?
     let metadata: [String: String]
+    let condition: StoreCondition?
     let restarts: @Sendable () -> Bool
 
     func send(_ file: URL, _ context: UploadAdapterContext) async throws -> any Sendable {
         // Use the journaled upload only if it has the same key; the storage compares the file itself.
-        let stored = context.stored.flatMap { try? JSONDecoder().decode(MultipartUpload.self, from: $0) }
-        if let stored, stored.key == key {
+        if let stored = upload(context.stored) {
             do {
                 return try await go(on: stored, context)
             } catch let error as ObjectStorageError where error.code == .noSuchUpload && restarts() {
             }
+        }
+        // The server keeps the parts of an upload that was not completed, and may charge for them.
+        if let discarded = upload(context.discarded) { try? await storage.abort(discarded) }
+        let source = try await BlockingWork.run { try SourceFile(file) }
+        guard try source.size > MultipartUpload.partSize(for: source.size, wanted: storage.configuration.partSize) else {
+            context.report(0, source.size)
+            let object = try await storage.put(
+                fileAt: file, key: key, contentType: contentType, metadata: metadata, condition: condition)
+            context.report(source.size, source.size)
+            return object
         }
         let begun = try await storage.beginUpload(of: file, key: key, contentType: contentType, metadata: metadata)
         // The storage lists the parts, so they need not be stored in the journal.
@@ -61,9 +75,16 @@ private struct StorageUploadAdapter: UploadAdapter {
         return try await go(on: begun, context)
     }
 
+    private func upload(_ data: Data?) -> MultipartUpload? {
+        let stored = data.flatMap { try? JSONDecoder().decode(MultipartUpload.self, from: $0) }
+        return stored?.key == key ? stored : nil
+    }
+
     private func go(on upload: MultipartUpload, _ context: UploadAdapterContext) async throws -> any Sendable {
         context.report(upload.sentSize, upload.source.size)
-        let object = try await storage.resume(upload) { context.report($0.sentSize, upload.source.size) }
+        let object = try await storage.resume(upload, condition: condition) {
+            context.report($0.sentSize, upload.source.size)
+        }
         context.report(upload.source.size, upload.source.size)
         return object
     }

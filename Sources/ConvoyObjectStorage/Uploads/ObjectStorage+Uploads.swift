@@ -14,19 +14,22 @@ extension ObjectStorage {
     ///
     /// - Parameters:
     ///   - url: The URL of the file.
-    ///   - key: The key; see ``put(_:key:contentType:metadata:)``.
+    ///   - key: The key; see ``put(_:key:contentType:metadata:condition:)``.
     ///   - contentType: The media type; by default that of the file's extension.
-    ///   - metadata: The metadata; see ``put(_:key:contentType:metadata:)``.
+    ///   - metadata: The metadata; see ``put(_:key:contentType:metadata:condition:)``.
+    ///   - condition: The condition; nil, the default, to store unconditionally. In a multipart upload, the server checks it
+    ///     on completion.
     @discardableResult
     public func put(
-        fileAt url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]
+        fileAt url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:],
+        condition: StoreCondition? = nil
     ) async throws -> StoredObject {
         let file = try await BlockingWork.run { try SourceFile(url) }
         let type = contentType ?? MIMEType.type(forPathExtension: url.pathExtension)
         guard file.size < min(max(configuration.multipartThreshold, 1), Self.largestRequest + 1) else {
-            return try await putInParts(url, key, type, metadata)
+            return try await putInParts(url, key, type, metadata, condition)
         }
-        return try await stored(try putCall(.file(file, 0..<file.size), key, type, metadata))
+        return try await stored(try putCall(.file(file, 0..<file.size), key, type, metadata, condition))
     }
 
     /// Called after each part with the current state of the upload, never concurrently. Store the state to resume after
@@ -43,9 +46,9 @@ extension ObjectStorage {
     ///
     /// - Parameters:
     ///   - url: The URL of the file.
-    ///   - key: The key; see ``put(_:key:contentType:metadata:)``.
+    ///   - key: The key; see ``put(_:key:contentType:metadata:condition:)``.
     ///   - contentType: The media type; by default that of the file's extension.
-    ///   - metadata: The metadata; see ``put(_:key:contentType:metadata:)``.
+    ///   - metadata: The metadata; see ``put(_:key:contentType:metadata:condition:)``.
     public func beginUpload(
         of url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]
     ) async throws -> MultipartUpload {
@@ -68,17 +71,20 @@ extension ObjectStorage {
     /// before it could be stored, is used if its entity tag or checksum matches the bytes of the file. If this fails or
     /// is cancelled, the server keeps the parts.
     ///
+    /// - Parameters:
+    ///   - upload: The upload.
+    ///   - condition: The condition, which the server checks on completion; nil, the default, to store unconditionally.
+    ///   - checkpoint: A closure called after each part.
     /// - Throws: ``ObjectStorageError/Code/sourceChanged``, before a byte is sent, if the file has changed since the
     ///   upload began; ``ObjectStorageError/Code/noSuchUpload`` if the upload was completed or aborted.
     @discardableResult
     public func resume(
-        _ upload: MultipartUpload, checkpoint: UploadCheckpoint? = nil
+        _ upload: MultipartUpload, condition: StoreCondition? = nil, checkpoint: UploadCheckpoint? = nil
     ) async throws -> StoredObject {
-        var upload = upload
-        try await checkSource(of: upload)
+        var upload = try await withCurrentSource(upload)
         let found = try await listedParts(of: upload)
         upload.parts = try await BlockingWork.run { [upload] in try Self.confirmed(found, of: upload) }
-        return try await send(upload, checkpoint)
+        return try await send(upload, condition, checkpoint)
     }
 
     /// Aborts an upload, and deletes its parts on the server. Succeeds even if the upload no longer exists.
@@ -96,10 +102,12 @@ extension ObjectStorage {
     }
 
     /// Begins, sends and completes an upload, and aborts it if that fails.
-    func putInParts(_ url: URL, _ key: String, _ type: String, _ metadata: [String: String]) async throws -> StoredObject {
+    private func putInParts(
+        _ url: URL, _ key: String, _ type: String, _ metadata: [String: String], _ condition: StoreCondition?
+    ) async throws -> StoredObject {
         let upload = try await beginUpload(of: url, key: key, contentType: type, metadata: metadata)
         do {
-            return try await send(upload, nil)
+            return try await send(upload, condition, nil)
         } catch {
             // Use a separate task, because this one may be cancelled, and a time limit, so that an unreachable server
             // does not delay the error.
@@ -110,7 +118,9 @@ extension ObjectStorage {
 
     // MARK: Parts
 
-    private func send(_ upload: MultipartUpload, _ checkpoint: UploadCheckpoint?) async throws -> StoredObject {
+    private func send(
+        _ upload: MultipartUpload, _ condition: StoreCondition?, _ checkpoint: UploadCheckpoint?
+    ) async throws -> StoredObject {
         var upload = upload
         var missing = upload.missing.makeIterator()
         try await withThrowingTaskGroup(of: MultipartUpload.Part.self) { group in
@@ -128,12 +138,33 @@ extension ObjectStorage {
         }
         // A file that changed between two parts must not become an object.
         try await checkSource(of: upload)
-        return try await complete(upload)
+        return try await complete(upload, condition)
     }
 
     private func checkSource(of upload: MultipartUpload) async throws {
+        try await onSource(of: upload) { try upload.source.check() }
+    }
+
+    /// Returns the upload with the current identity of its file, which may have been moved or replaced by a copy. If the
+    /// identity has changed, the bytes of the parts that were sent are compared with those of the file.
+    private func withCurrentSource(_ upload: MultipartUpload) async throws -> MultipartUpload {
+        try await onSource(of: upload) {
+            let (file, mustCompareBytes) = try upload.source.renewed()
+            var renewed = upload
+            renewed.source = file
+            for part in upload.parts where mustCompareBytes {
+                let payload = RequestPayload(.file(file, renewed.range(of: part.number)))
+                guard try payload.digests().sha256 == part.sha256 else { throw file.changed }
+            }
+            return renewed
+        }
+    }
+
+    private func onSource<Value: Sendable>(
+        of upload: MultipartUpload, _ work: @escaping @Sendable () throws -> Value
+    ) async throws -> Value {
         do {
-            try await BlockingWork.run { try upload.source.check() }
+            return try await BlockingWork.run(work)
         } catch let error as ObjectStorageError {
             throw error.about(bucket: configuration.bucket, key: upload.key)
         }
@@ -215,10 +246,11 @@ extension ObjectStorage {
 
     // MARK: Completion
 
-    private func complete(_ upload: MultipartUpload) async throws -> StoredObject {
+    private func complete(_ upload: MultipartUpload, _ condition: StoreCondition?) async throws -> StoredObject {
         var call = try call("POST", upload.key, answer: .document(with: "ETag"))
         call.query = Self.query(upload)
         call.fields = [("Content-Type", "application/xml")]
+        if let condition { call.fields.append(try condition.field(upload.key)) }
         call.payload = RequestPayload(.data(Data(Self.document(of: upload).utf8)))
         let expected = Self.entityTag(of: upload)
         do {
