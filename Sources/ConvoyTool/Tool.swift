@@ -67,6 +67,7 @@ enum Tool {
         case .demo: return try DemoCommand.run(options, display)
         case .get: return try GetCommand.run(options)
         case .put: return try PutCommand.run(options)
+        case .storage: return try StorageCommand.run(options)
         case .run: return try RunCommand.run(options)
         case .check: return try CheckCommand.run(options, display)
         case .send: return try SendCommand.run(options)

@@ -1,13 +1,15 @@
 /// The commands of the program.
 enum Command: String, CaseIterable, Sendable {
-    case get, put, run, check, send, importing = "import", events, work, queue, demo, help, completion, manual
+    case get, put
+    case storage = "s3"
+    case run, check, send, importing = "import", events, work, queue, demo, help, completion, manual
 
     /// The commands that send requests.
-    static let transferring: Set<Command> = [.get, .put, .run, .send, .events, .work]
+    static let transferring: Set<Command> = [.get, .put, .storage, .run, .send, .events, .work]
     /// The commands whose responses are finite and are written to files.
     static let fetching: Set<Command> = [.get, .run]
     /// The commands with several finite transfers.
-    static let several: Set<Command> = [.get, .put, .run]
+    static let several: Set<Command> = [.get, .put, .storage, .run]
 
     /// A description for the help: a phrase without a final period.
     var summary: String {
@@ -15,6 +17,7 @@ enum Command: String, CaseIterable, Sendable {
         case .demo: "show a chain, a batch and a pause against a built-in server"
         case .get: "download URLs, resuming interrupted downloads"
         case .put: "upload files, resuming interrupted uploads"
+        case .storage: "copy, list and remove objects in S3-compatible storage"
         case .run: "run a workflow: requests that depend on each other"
         case .check: "validate manifests without sending anything"
         case .send: "send one request and print the response"
@@ -34,6 +37,7 @@ enum Command: String, CaseIterable, Sendable {
         case .demo, .manual: ""
         case .get: " [OPTION]... URL..."
         case .put: " [OPTION]... FILE... URL"
+        case .storage: " ACTION [OPTION]... [FILE|OBJECT]..."
         case .run: " [OPTION]... MANIFEST"
         case .check: " [OPTION]... MANIFEST..."
         case .send: " [OPTION]... [METHOD] URL [ITEM]..."
@@ -49,7 +53,7 @@ enum Command: String, CaseIterable, Sendable {
 
 /// The subject of a group of options. Each topic has a help page.
 enum Topic: String, CaseIterable, Sendable {
-    case workflow, queue, entries, files, speed, requests, network, trust, output
+    case workflow, queue, entries, storage, files, speed, requests, network, trust, output
 
     /// A short description, for the help.
     var title: String {
@@ -57,6 +61,7 @@ enum Topic: String, CaseIterable, Sendable {
         case .workflow: "values, parts, reports"
         case .queue: "the store, filters, workers"
         case .entries: "what is added"
+        case .storage: "service, credentials, objects"
         case .files: "names, lists, checksums"
         case .speed: "jobs, rates, time limits"
         case .requests: "headers, cookies, logins"

@@ -1,7 +1,8 @@
 /// All options of all commands. The parser, help, completion scripts, manual page and configuration
 /// are all derived from this table.
 enum OptionTable {
-    static let all = workflow + queue + entries + files + uploads + speed + requests + network + trust + output
+    static let all =
+        workflow + queue + entries + storage + files + uploads + storageFiles + speed + requests + network + trust + output
 
     /// Returns the options of a command, in help order.
     static func options(of command: Command) -> [ToolOption] { all.filter { $0.commands.contains(command) } }
@@ -22,6 +23,11 @@ enum OptionTable {
     /// The commands with job and rate limits.
     private static let limited = Command.several.union([.work])
     private static let withHeaders: Set<Command> = [.get, .put, .send, .events, .work, .queue]
+    /// The commands with logins and cookies. Requests to a storage are signed instead.
+    private static let withLogins = Command.transferring.subtracting([.storage])
+    private static let downloading: Set<Command> = [.get, .storage]
+    private static let uploading: Set<Command> = [.put, .storage]
+    private static let retrying: Set<Command> = [.get, .put, .storage, .run, .send]
 
     private static let workflow: [ToolOption] = [
         .value(
@@ -90,11 +96,11 @@ enum OptionTable {
 
     private static let files: [ToolOption] = [
         .value(
-            "output", "o", "FILE", completes: .file, in: .files, of: [.get], once: true,
+            "output", "o", "FILE", completes: .file, in: .files, of: downloading, once: true,
             "write to FILE, - for standard output (one URL)",
             "Without --output, the file name is the last part of the URL's path, or index.html."),
         .value(
-            "directory", "d", "DIR", completes: .directory, in: .files, of: Command.fetching,
+            "directory", "d", "DIR", completes: .directory, in: .files, of: Command.fetching.union([.storage]),
             "write files to DIR, creating it if needed",
             "Applies to the outputs of a manifest, and to files in a list that do not set dir=."),
         .value(
@@ -111,7 +117,7 @@ enum OptionTable {
             "remote-header-name", "J", in: .files, of: [.get], "take names from Content-Disposition",
             "Names are sanitized: a file stays in its directory, is not hidden, and has no control characters."),
         .flag(
-            "continue", "c", in: .files, of: [.get], "resume incomplete files",
+            "continue", "c", in: .files, of: downloading, "resume incomplete files",
             """
             This includes files left by other programs. A file that is shorter than the server's \
             is resumed if a checksum, given or sent by the server, can verify it; otherwise it is \
@@ -119,16 +125,16 @@ enum OptionTable {
             its checksum differs from the given one.
             """),
         .flag(
-            "no-clobber", nil, in: .files, of: [.get], "skip existing files and succeed",
+            "no-clobber", nil, in: .files, of: downloading, "skip existing files and succeed",
             "No request is sent for an existing file. It is an error if its checksum differs from the given one."),
         .flag(
-            "timestamping", "N", in: .files, of: [.get], "download only files changed on the server",
+            "timestamping", "N", in: .files, of: downloading, "download only files changed on the server",
             "The request contains the entity tag and date stored with the file, or the file's modification time."),
         .flag(
             "number", nil, in: .files, of: [.get], "if NAME exists, write NAME.1",
             "Like wget, uses the first free number. An interrupted download resumes under its number."),
         .flag(
-            "force", "f", in: .files, of: Command.fetching, "overwrite existing files",
+            "force", "f", in: .files, of: Command.fetching.union([.storage]), "overwrite existing files",
             """
             Files are replaced only when the new files are complete. Directories, devices and pipes \
             are never overwritten. Without this option, an existing file is an error, and nothing \
@@ -163,7 +169,7 @@ enum OptionTable {
             "another URL of the same file (one URL)",
             "The mirror is used if the URL fails. With a checksum, segments are downloaded from all mirrors concurrently."),
         .value(
-            "segments", "s", "N", in: .files, of: [.get], "download a file in N concurrent parts, 1 to 64",
+            "segments", "s", "N", in: .files, of: downloading, "download a file in N concurrent parts, 1 to 64",
             "Each part is at least 1 MiB. The server must support ranges. The default is 1."),
     ]
 
@@ -193,11 +199,18 @@ enum OptionTable {
             before its last bytes are sent.
             """),
         .value(
-            "resume", nil, "WHEN", completes: .oneOf(["auto", "always", "never"]), in: .files, of: [.put], once: true,
-            "when to resume: auto (default), always, never",
+            "resume", nil, "WHEN", completes: .oneOf(["auto", "always", "never", "strict"]), in: .files, of: uploading,
+            once: true, "when to resume: auto (default), always, never, strict",
             """
-            With auto, an interrupted upload is resumed, and fails if the server no longer has it. \
-            With always, it starts over instead. With never, every upload starts over.
+            With auto, an interrupted upload is resumed, and starts over if the file has changed. It fails if the server \
+            no longer has it, because it may have been completed; with always, it starts over in that case as well. With \
+            never, every upload starts over. With strict, a changed file is an error, too.
+            """),
+        .flag(
+            "no-journal", nil, in: .files, of: uploading, "keep no journal: later runs cannot resume the upload",
+            """
+            By default, the journal NAME.ID.convoyupload is stored beside the file or, if that is not possible, in \
+            ~/.local/state/convoy/uploads.
             """),
         .value(
             "metadata", nil, "NAME=VALUE", in: .files, of: [.put], repeats: true, once: true,
@@ -221,7 +234,7 @@ enum OptionTable {
             "wait", nil, "SECONDS", in: .speed, of: Command.several, "seconds between starts per host: 2, or 2-5",
             "With a range, the delay is random. Skipped files do not count."),
         .value(
-            "retry", nil, "N", in: .speed, of: [.get, .put, .run, .send], "retry N times, 0 to 1000 (default: 3)",
+            "retry", nil, "N", in: .speed, of: retrying, "retry N times, 0 to 1000 (default: 3)",
             """
             After a temporary error: a timeout, a lost connection, or the status 408, 429, 500, \
             502, 503 or 504; if N is given, also if the host cannot be found or connected to. The \
@@ -229,13 +242,13 @@ enum OptionTable {
             that the server may have processed is retried only if repeating it is safe.
             """),
         .value(
-            "retry-on", nil, "STATUS", in: .speed, of: [.get, .put, .run, .send], repeats: true,
+            "retry-on", nil, "STATUS", in: .speed, of: retrying, repeats: true,
             "also retry after this status: 404,409"),
         .value("retry-max-time", nil, "SECONDS", in: .speed, of: Command.several, "start no retry after this time"),
         .value("max-time", "m", "SECONDS", in: .speed, "total timeout of each, including retries"),
         .value("connect-timeout", nil, "SECONDS", in: .speed, "timeout for connecting"),
         .value(
-            "timeout", nil, "SECONDS", in: .speed, of: [.get, .put, .run, .send],
+            "timeout", nil, "SECONDS", in: .speed, of: retrying,
             "timeout without data (default: 60)",
             "0 disables it."),
         .value(
@@ -251,11 +264,11 @@ enum OptionTable {
             "user-agent", "A", "TEXT", in: .requests, of: withHeaders,
             "send this User-Agent; overrides --header"),
         .value(
-            "cookie-jar", nil, "FILE", completes: .file, in: .requests,
+            "cookie-jar", nil, "FILE", completes: .file, in: .requests, of: withLogins,
             "read cookies from FILE and write them back",
             "FILE has the Netscape format of curl and wget. Without this option, cookies last for one run."),
         .value(
-            "user", "u", "USER[:PASSWORD]", in: .requests, once: true, "log in when the server requests it",
+            "user", "u", "USER[:PASSWORD]", in: .requests, of: withLogins, once: true, "log in when the server requests it",
             """
             By Basic, Digest or NTLM. Without the password, Convoy prompts for it at the terminal; \
             a lone : uses Kerberos tickets. All URLs must be on one server; after a redirect to \
@@ -265,9 +278,11 @@ enum OptionTable {
             "last-id", nil, "ID", in: .requests, of: [.events], once: true, "resume after the event with this id",
             "Works if the server stores its events. The ID is sent as Last-Event-ID. --json prints the ID of each event."),
         .flag(
-            "netrc", "n", in: .requests, "read logins from ~/.netrc",
+            "netrc", "n", in: .requests, of: withLogins, "read logins from ~/.netrc",
             "The environment variable NETRC overrides the path."),
-        .value("netrc-file", nil, "FILE", completes: .file, in: .requests, "read logins from FILE"),
+        .value(
+            "netrc-file", nil, "FILE", completes: .file, in: .requests, of: withLogins, "read logins from FILE"
+        ),
     ]
 
     private static let network: [ToolOption] = [
@@ -351,7 +366,8 @@ enum OptionTable {
             "also print passwords, cookies and tokens",
             "Applies to URLs, heads and errors, with --json, --verbose, --dry-run, --har and import. Warns on a terminal."),
         .flag(
-            "timing", nil, in: .output, of: Command.several, "print DNS, connection, TLS and response times",
+            "timing", nil, in: .output, of: Command.several.subtracting([.storage]),
+            "print DNS, connection, TLS and response times",
             "Times are in seconds from the start: name resolved, connected, TLS established, first byte, total."),
         .value(
             "har", nil, "FILE", completes: .file, in: .output, of: Command.transferring.subtracting([.work]), once: true,
@@ -364,7 +380,7 @@ enum OptionTable {
             All other text goes to standard error. The keys are url (as given, without secrets), \
             status, bytes, file, sha256, seconds, error and errorCode; also id with run, upload \
             with put, outcome with get, list and line for a URL of a list, and timing with \
-            --timing. With events, each event is a line with the keys type, data and id.
+            --timing. With s3 list, the keys are url, bytes, entityTag and modified. With events, each event is a line with the keys type, data and id.
             """),
         .value(
             "progress", nil, "STYLE", completes: .oneOf(["auto", "bar", "plain", "none"]), in: .output, of: Command.several,
@@ -377,6 +393,9 @@ enum OptionTable {
         .flag(
             "dry-run", nil, in: .output, of: Command.fetching, once: true, "print the requests without sending them",
             "Only the first request of each transfer is printed, as later ones depend on responses."),
+        .flag(
+            "dry-run", nil, in: .output, of: [.storage], once: true, "sync, remove: print what would be done",
+            "Nothing is changed. Objects are listed."),
         .flag("no-config", nil, in: .output, once: true, "ignore the configuration"),
         .flag(
             "help", "h", in: .output, of: Set(Command.allCases), once: true, "print the help",

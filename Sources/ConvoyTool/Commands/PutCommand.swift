@@ -68,12 +68,7 @@ private struct UploadPlan {
         } else {
             (chunkChecksum, checksum) = (nil, nil)
         }
-        resumption =
-            switch try options.choice("resume") {
-            case "always": .resumeOrRestart
-            case "never": .restart
-            default: .resume
-            }
+        resumption = try UploadResumption(options)
         var metadata: [String: String] = [:]
         for text in options.all("metadata") {
             let words = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -114,6 +109,7 @@ private struct UploadPlan {
         if let chunk { upload.chunkSize = .fixed(chunk) }
         (upload.chunkChecksumAlgorithm, upload.checksum, upload.resumption) = (chunkChecksum, checksum, resumption)
         upload.metadata = metadata
+        upload.keepsJournal = !options.has("no-journal")
         if options.has("json") { upload.computedChecksumAlgorithms = [.sha256] }
         return Transfer(name: name, file: path, url: target, text: text, upload: upload)
     }

@@ -57,7 +57,8 @@ enum BashCompletion {
             }
         } else if let words = Completion.words(of: command) {
             lines += ["        elif ((COMP_CWORD == 2)); then", offer(words, indent: 12)]
-        } else if Completion.takesFiles(command) {
+        }
+        if Completion.takesFiles(command) {
             lines += ["        else", "            compopt -o default"]
         }
         return (lines + ["        fi", "        ;;"]).joined(separator: "\n")

@@ -40,10 +40,11 @@ enum Completion {
         case .help: commands
         case .importing: ["curl", "har"]
         case .queue: QueueAction.allCases.map(\.rawValue)
+        case .storage: StorageAction.allCases.map(\.rawValue)
         case .get, .put, .run, .check, .send, .events, .work, .demo, .manual: nil
         }
     }
 
     /// Returns whether the arguments of a command are files. The arguments of `get` are URLs.
-    static func takesFiles(_ command: Command) -> Bool { command == .run || command == .check || command == .put }
+    static func takesFiles(_ command: Command) -> Bool { [.run, .check, .put, .storage].contains(command) }
 }

@@ -37,12 +37,16 @@ enum FishCompletion {
                 + "-a '\(Completion.commands.joined(separator: " "))'")
         let shells = Completion.Shell.allCases.map(\.rawValue).joined(separator: " ")
         lines.append("complete -c convoy -n '__convoy_runs completion' -a '\(shells)'")
-        let actions = QueueAction.allCases.map(\.rawValue).joined(separator: " ")
-        lines.append(
-            "complete -c convoy -n '__convoy_runs queue; and test (count (commandline -opc)) -eq 2' -a '\(actions)'")
+        for command in [Command.queue, .storage] {
+            let actions = (Completion.words(of: command) ?? []).joined(separator: " ")
+            lines.append(
+                "complete -c convoy -n '__convoy_runs \(command.rawValue); and test (count (commandline -opc)) -eq 2' "
+                    + "-a '\(actions)'")
+        }
         for command in Command.allCases where Completion.takesFiles(command) {
             let name = command.rawValue
-            lines.append("complete -c convoy -n '__convoy_runs \(name); and not __convoy_asks \(name)' -F")
+            let isArgument = Completion.words(of: command) == nil ? "" : "; and test (count (commandline -opc)) -gt 2"
+            lines.append("complete -c convoy -n '__convoy_runs \(name); and not __convoy_asks \(name)\(isArgument)' -F")
         }
         for command in Command.allCases {
             for subject in Help.subjects(of: command) {

@@ -72,6 +72,9 @@ enum ZshCompletion {
         case .queue:
             let actions = QueueAction.allCases.map(\.rawValue).joined(separator: " ")
             lines.append("            '1:action:(\(actions))' '*:URL or entry:_urls'")
+        case .storage:
+            let actions = StorageAction.allCases.map(\.rawValue).joined(separator: " ")
+            lines.append("            '1:action:(\(actions))' '*:file or object:_files'")
         case .work, .demo, .manual: break
         }
         return """

@@ -4,6 +4,7 @@ enum CommandPages {
         switch command {
         case .get: get
         case .put: put
+        case .storage: storage
         case .run: run
         case .check: check
         case .send: send
@@ -33,9 +34,19 @@ enum CommandPages {
             .put,
             """
             Uploads files by tus or the IETF draft if the server supports one, and otherwise in one PUT each. Run the same \
-            command again to resume. If a file has changed since the interruption, its upload fails.
+            command again to resume. If a file has changed since the interruption, its upload starts over.
             """,
             options: ["tus", "parallel", "checksum", "resume"])
+    }
+
+    private static var storage: [String] {
+        let options = OptionTable.options(of: .storage).filter { ["endpoint", "region", "profile"].contains($0.name) }
+        return [Help.usage(of: .storage), ""] + HelpLayout.rows(StorageAction.rows)
+            + ["", "An OBJECT is s3://BUCKET/KEY, or a prefix of keys: s3://BUCKET/PREFIX/."]
+            + TopicPages.rows(options)
+            + ["", "All options, by topic: convoy s3 --help TOPIC"]
+            + HelpLayout.grid(Help.subjects(of: .storage))
+            + exitStatus(ExitStatusText.short)
     }
 
     private static var run: [String] {

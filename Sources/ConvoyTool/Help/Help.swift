@@ -45,7 +45,7 @@ enum Help {
                 ("-h, --help", "print this help; that of a command: convoy get --help"),
                 ("    --version", "print the versions of the program and its libraries"),
             ])
-            + ["", "Example: convoy get https://example.com/disk.iso"]
+            + ["Example: convoy get https://example.com/disk.iso"]
     }
 
     private static func text(_ lines: [String]) -> String { lines.joined(separator: "\n") }

@@ -54,6 +54,8 @@ enum Manual {
         }
         page.subsection("Actions of queue")
         for row in QueueAction.rows { page.term(Roff.bold("queue \(row.left)"), sentence(row.right)) }
+        page.subsection("Actions of s3")
+        for row in StorageAction.rows { page.term(Roff.bold("s3 \(row.left)"), sentence(row.right)) }
         page.paragraph(
             styled:
                 "\(Roff.bold("convoy --version")) prints the versions of the program and of the libraries that it has loaded."

@@ -16,8 +16,15 @@ enum ManualTexts {
             """
             convoy put uploads files to servers that support tus 1.0 or the IETF draft for resumable uploads, and to other \
             servers in one PUT each. After an interrupted run, the same command asks the server how much it has received \
-            and resumes from there. If a file has changed in the meantime, the upload fails before a byte is sent; --resume \
-            never starts over in that case.
+            and resumes from there. If a file has changed in the meantime, the upload starts over; with --resume strict, it \
+            fails before a byte is sent.
+            """)
+        page.paragraph(
+            """
+            convoy s3 copies files to and from Amazon S3 and compatible storage, where s3://BUCKET/KEY names an object. \
+            Downloads and uploads are resumed as with get and put, and verified with the checksums of the server. sync \
+            copies the files that the target does not have, that have another size, or that are newer. Links are not \
+            followed.
             """)
         page.paragraph(
             """
@@ -35,6 +42,22 @@ enum ManualTexts {
                 "The proxies for http, for https, and for both. --proxy takes precedence."
             ),
             (["no_proxy", "NO_PROXY"], "The hosts that bypass these proxies: names, addresses and networks; * for all."),
+            (
+                ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"],
+                "The credentials of s3, unless --profile or --credential-command is given."
+            ),
+            (
+                ["AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"],
+                "The profile of s3, and the paths of its files."
+            ),
+            (
+                ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"],
+                "The region and the service of s3, unless --region and --endpoint are given."
+            ),
+            (
+                ["XDG_STATE_HOME"],
+                "The directory of journals of uploads from directories that cannot be written to, instead of ~/.local/state."
+            ),
             (["HOME", "XDG_CONFIG_HOME"], "The directories of the configuration file; see CONFIGURATION."),
             (["NETRC"], "The path of the file that --netrc reads instead of ~/.netrc."),
             (["SSL_CERT_FILE"], "The certificates to trust instead of the system's, unless --cacert is given."),
@@ -69,7 +92,8 @@ enum ManualTexts {
                 "NAME.ID.convoyupload",
                 """
                 The location of the incomplete upload of NAME on the server, and how much of it was sent. It contains no \
-                secrets and can be removed if the upload is not to be resumed.
+                secrets and can be removed if the upload is not to be resumed. If no file can be created beside NAME, it is \
+                in ~/.local/state/convoy/uploads.
                 """
             ),
             (
@@ -105,6 +129,10 @@ enum ManualTexts {
             (
                 "Upload a file in parts. Run the command again to resume:",
                 ["convoy put --tus --parallel 4 film.mkv https://example.com/files/"]
+            ),
+            (
+                "Copy new and changed files of a directory to an S3-compatible server:",
+                ["convoy s3 sync --endpoint https://storage.example.com photos s3://backup/photos"]
             ),
             ("Print a response:", ["convoy get -q -o - https://example.com/status"]),
             ("Download files that have changed since the last run, from cron:", ["convoy get -q -N -d mirror -i list.txt"]),

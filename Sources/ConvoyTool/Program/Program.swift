@@ -1,5 +1,6 @@
 import CEpoll
 import Convoy
+import ConvoyObjectStorage
 import ConvoySupport
 import ConvoyTransport
 import Foundation
@@ -138,6 +139,7 @@ enum FailureKind: String, CaseIterable, Sendable {
             }
         case let error as DownloadError: self.init(error)
         case let error as UploadError: self.init(error)
+        case let error as ObjectStorageError: self.init(error)
         case let error as URLError: self.init(error, statusCode)
         default:
             let error = error as NSError
@@ -161,10 +163,24 @@ enum FailureKind: String, CaseIterable, Sendable {
         self =
             switch error.reason {
             case .checksumMismatch, .unexpectedLength, .damaged: .checksum
-            case .noSource, .unreadableSource, .sourceChanged, .inUse, .unusableJournal: .disk
+            case .noSource, .unreadableSource, .inUse, .unusableJournal: .disk
             case .gone, .tooLarge: .status
-            case .unsupported, .unsupportedVersion, .invalidAnswer, .invalidOffset, .noProgress: .connection
-            case .unsuitableRequest, .missingSecrets, .bytesNotKept, .mayHaveArrived: .other
+            case .invalidAnswer, .invalidOffset, .noProgress: .connection
+            case .unsupported, .unsupportedVersion, .sourceChanged, .unsuitableRequest, .invalidMetadata, .missingSecrets,
+                .bytesNotKept, .mayHaveArrived:
+                .other
+            }
+    }
+
+    private init(_ error: ObjectStorageError) {
+        self =
+            switch error.code {
+            case .checksumMismatch: .checksum
+            case .unreadableSource: .disk
+            case .invalidConfiguration, .invalidKey, .invalidMetadata, .noCredentials: .usage
+            case .sourceChanged, .sourceTooLarge, .noDigest: .other
+            case .malformedAnswer: .connection
+            default: .status
             }
     }
 

@@ -64,6 +64,16 @@ enum QueueCall {
     static func result<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
     ) throws(ToolError) -> Value {
+        do {
+            return try outcome(body).get()
+        } catch {
+            throw toolError(error)
+        }
+    }
+
+    /// Returns the outcome of a closure, and blocks until it is available. Must not be called on a thread of Swift's
+    /// concurrency pool.
+    static func outcome<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) -> Result<Value, any Error> {
         let isOver = DispatchSemaphore(value: 0)
         let result = Locked<Result<Value, any Error>?>(nil)
         Task {
@@ -73,11 +83,7 @@ enum QueueCall {
             isOver.signal()
         }
         isOver.wait()
-        switch result.withLock({ $0 }) {
-        case .success(let value): return value
-        case .failure(let error): throw toolError(error)
-        case nil: throw .failure("cancelled")
-        }
+        return result.withLock { $0 } ?? .failure(ToolError.failure("cancelled"))
     }
 
     /// Connects to the database. Retries for 30 seconds, and prints a message if connecting takes longer than three
@@ -97,6 +103,7 @@ enum QueueCall {
     }
 
     static func toolError(_ error: any Error) -> ToolError {
+        if let error = error as? ToolError { return error }
         guard let error = error as? SharedQueueError else { return .failure(ErrorText.line(for: error)) }
         let line = Printable.line(Shown.text(error.description))
         return switch error {

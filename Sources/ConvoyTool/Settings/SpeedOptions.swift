@@ -83,6 +83,18 @@ struct SpeedOptions {
         if operation is UploadOperation { operation.sendRateLimit = limit }
     }
 
+    /// Applies the rates of all transfers together to a request of a storage.
+    func applyRates(to operation: URLConnectionOperation) {
+        (operation.receiveRateLimit, operation.sendRateLimit) = (limit, limit)
+    }
+
+    /// The retry policy for the requests of a storage, all of which can be repeated.
+    var storagePolicy: RetryPolicy? {
+        var policy = policy
+        policy.idempotentMethods.insert("POST")
+        return policy.maximumRetryCount > 0 ? policy : nil
+    }
+
     private static func rate(_ name: String, _ options: Options) throws(ToolError) -> Int64? {
         guard let text = options.value(name) else { return nil }
         guard let rate = rate(text) else { throw options.usage("--\(name) takes bytes per second: 500k, 2M, 1.5M, 512Ki") }

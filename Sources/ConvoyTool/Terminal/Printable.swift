@@ -1,5 +1,6 @@
 import CEpoll
 import Convoy
+import ConvoyObjectStorage
 import ConvoySupport
 import ConvoyWorkflow
 import Foundation
@@ -149,6 +150,11 @@ enum ErrorText {
             }
         }
         if let error = error as? UploadError { return error.sentence }
+        // The codes of the library begin with a lowercase letter, and are not meant for people.
+        if let error = error as? ObjectStorageError {
+            let code = error.code.rawValue
+            return code.first?.isUppercase == true ? "\(error.message) (\(code))" : error.message
+        }
         // Do not use the `localizedDescription` of a `URLError`. On Linux it is a generic sentence for each code.
         if let text = (error as? URLError)?.userInfo[NSLocalizedDescriptionKey] as? String { return text }
         if let text = (error as NSError).userInfo[NSLocalizedDescriptionKey] as? String { return text }

@@ -27,6 +27,7 @@ import Testing
         (["help", "run", "m"], ["manifest"]), (["get", "--help", "f"], ["files"]), (["run", "--checksum"], []),
         (["get", ""], []), (["demo", "--j"], []), (["queue", "re"], ["retry", "resume"]),
         (["queue", "list", "--state", "f"], ["failed"]), (["work", "--help", "se"], ["service"]),
+        (["s3", "re"], ["remove"]), (["s3", "put", "--addressing", "v"], ["virtual"]),
     ]
 
     @Test func `the completion command prints the script for each shell`() async throws {

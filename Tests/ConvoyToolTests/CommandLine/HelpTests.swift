@@ -36,7 +36,7 @@ import Testing
     func `the page of a command lists all of its help topics`(_ command: Command) throws {
         let page = try Help.page([command.rawValue])
         let subjects = Help.subjects(of: command)
-        #expect(subjects.count == [.get: 8, .put: 7, .run: 10, .send: 7, .events: 6, .work: 8][command])
+        #expect(subjects.count == [.get: 8, .put: 7, .storage: 7, .run: 10, .send: 7, .events: 6, .work: 8][command])
         for subject in subjects { #expect(page.contains("  \(subject.left) ") && page.contains(subject.right)) }
         #expect(page.contains("convoy \(command.rawValue) --help TOPIC"))
         #expect(page.contains("~/.config/convoy/config.json"))
@@ -58,7 +58,7 @@ import Testing
     @Test func `an unknown command or topic lists the valid ones`() throws {
         #expect { try Help.page(["fly"]) } throws: { error in
             ErrorText.line(for: error)
-                == "unknown command 'fly'; the commands are get, put, run, check, send, import, events, work, queue, demo, help, completion, manual"
+                == "unknown command 'fly'; the commands are get, put, s3, run, check, send, import, events, work, queue, demo, help, completion, manual"
         }
         #expect { try Help.page(["run", "lists"]) } throws: { error in
             let line = ErrorText.line(for: error)

@@ -1,3 +1,4 @@
+import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import Testing
@@ -43,5 +44,45 @@ struct PutTests {
         #expect(try await status(["\(bench)/none", "http://127.0.0.1:\(port)/"]) == 8)
         #expect(try await status(["\(bench)/note.txt", "http://127.0.0.1:\(port)/"]) == 4)
         #expect(try FileManager.default.contentsOfDirectory(atPath: bench) == ["note.txt"])
+    }
+
+    /// A server on which an upload of `note.txt` was interrupted, and the directory of the file.
+    private struct Interrupted {
+        let bench: Workbench
+        init() async throws {
+            bench = try Workbench()
+            try bench.scratch.write("the first text", to: "note.txt")
+            bench.server.route("POST", "/files", .status(201, headers: ["Tus-Resumable": "1.0.0", "Location": "/files/1"]))
+            bench.server.route("PATCH", "/files/1", .status(400, headers: ["Tus-Resumable": "1.0.0"]))
+            #expect(try await put().status == 7)
+            bench.server.route("POST", "/files", .status(201, headers: ["Tus-Resumable": "1.0.0", "Location": "/files/2"]))
+            bench.server.route("PATCH", "/files/2") { request in
+                .status(204, headers: ["Tus-Resumable": "1.0.0", "Upload-Offset": "\(request.body.count)"])
+            }
+        }
+
+        func put(_ options: String...) async throws -> ToolProcess.Result {
+            try await ToolProcess.run(
+                ["put", "--tus"] + options + ["note.txt", bench.url("/files")], in: bench.scratch.url)
+        }
+    }
+
+    @Test func `the upload of a changed file starts over unless it must not`() async throws {
+        let ground = try await Interrupted()
+        try ground.bench.scratch.write("another text, longer than the first", to: "note.txt")
+        let second = try await ground.put()
+        #expect(second.status == 0, "\(second.errors)")
+        #expect(ground.bench.server.requests("PATCH", "/files/2").map(\.body.count) == [35])
+        #expect(try FileManager.default.contentsOfDirectory(atPath: ground.bench.scratch.url.path) == ["note.txt"])
+    }
+
+    @Test func `an unsupported extension is not reported as a connection failure`() async throws {
+        let bench = try Workbench()
+        try bench.scratch.write("text", to: "note.txt")
+        bench.server.route("OPTIONS", "/files", .status(204, headers: ["Tus-Version": "1.0.0", "Tus-Resumable": "1.0.0"]))
+        let result = try await ToolProcess.run(
+            ["put", "--tus", "--checksum", "sha-256", "--json", "note.txt", bench.url("/files")], in: bench.scratch.url)
+        #expect(result.status == 1, "\(result.errors)")
+        #expect(try result.objects().first?["errorCode"] as? String == "other")
     }
 }

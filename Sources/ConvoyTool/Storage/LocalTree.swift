@@ -1,0 +1,83 @@
+import ConvoyDownloads
+import ConvoySupport
+import Foundation
+
+/// The regular files below a directory.
+struct LocalTree: Sendable {
+    struct File: Sendable {
+        let size: Int64
+        /// The time of the last modification, in seconds since 1970.
+        let modified: Double
+    }
+
+    /// The files by their paths below the directory.
+    private(set) var files: [String: File] = [:]
+    /// The paths of links, devices and pipes, and of files whose names are not UTF-8.
+    private(set) var skipped: [String] = []
+
+    /// Reads a directory, without following links.
+    ///
+    /// - Throws: A ``ToolError`` if a directory cannot be read.
+    init(_ directory: String, _ filter: PathFilter) throws(ToolError) {
+        var waiting = [""]
+        while let path = waiting.popLast() { waiting += try read(directory, path, filter) }
+    }
+
+    /// Reads one directory. Returns the paths of the directories in it.
+    private mutating func read(_ root: String, _ path: String, _ filter: PathFilter) throws(ToolError) -> [String] {
+        let place = path.isEmpty ? root : PathText.join(root, path)
+        guard let stream = opendir(place) else {
+            throw .disk("cannot read the directory \(Printable.line(place)): \(SystemError().text)")
+        }
+        defer { closedir(stream) }
+        var directories: [String] = []
+        while true {
+            errno = 0
+            guard let entry = readdir(stream) else {
+                guard errno == 0 else {
+                    throw .disk("cannot read the directory \(Printable.line(place)): \(SystemError().text)")
+                }
+                return directories
+            }
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+                pointer.withMemoryRebound(to: CChar.self, capacity: Int(NAME_MAX) + 1) { chars in
+                    (text: String(cString: chars), isValid: String(validatingCString: chars) != nil)
+                }
+            }
+            guard name.text != ".", name.text != ".." else { continue }
+            let child = path.isEmpty ? name.text : "\(path)/\(name.text)"
+            guard name.isValid else {
+                skipped.append(child)
+                continue
+            }
+            var facts = stat()
+            // The file may have been removed in the meantime.
+            guard lstat(PathText.join(root, child), &facts) == 0 else { continue }
+            switch facts.st_mode & S_IFMT {
+            case S_IFDIR: directories.append(child)
+            case S_IFREG:
+                guard filter.accepts(child) else { continue }
+                files[child] = File(
+                    size: Int64(facts.st_size),
+                    modified: Double(facts.st_mtim.tv_sec) + Double(facts.st_mtim.tv_nsec) / 1e9)
+            default:
+                if filter.accepts(child) { skipped.append(child) }
+            }
+        }
+    }
+}
+
+/// The files that `--include` and `--exclude` select. Files of incomplete transfers are never selected.
+struct PathFilter: Sendable {
+    private let included: [String]
+    private let excluded: [String]
+    private static let own = FileNames.companionSuffixes.filter { $0 != ".part" } + [".convoyupload"]
+
+    init(_ options: Options) { (included, excluded) = (options.all("include"), options.all("exclude")) }
+
+    func accepts(_ path: String) -> Bool {
+        guard !Self.own.contains(where: path.hasSuffix) else { return false }
+        let matches = { (pattern: String) in fnmatch(pattern, path, 0) == 0 }
+        return (included.isEmpty || included.contains(where: matches)) && !excluded.contains(where: matches)
+    }
+}
