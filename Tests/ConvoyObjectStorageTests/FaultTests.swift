@@ -345,7 +345,7 @@ import Testing
         try handle.write(contentsOf: Data("more".utf8))
         try handle.close()
         #expect(stream.read(&buffer, maxLength: 4) == -1 && stream.streamStatus == .error)
-        #expect((stream.streamError as? ObjectStorageError)?.code == .sourceChanged)
+        #expect((stream.streamError as? UploadError)?.reason == .sourceChanged)
         let again = try stream.replay()
         again.open()
         #expect(again.streamStatus == .error)

@@ -3,6 +3,7 @@ import ConvoySupport
 import ConvoyTestSupport
 import ConvoyUploads
 import Foundation
+import FoundationNetworking
 import Testing
 
 @testable import ConvoyObjectStorage
@@ -40,5 +41,42 @@ import Testing
 
         try Data(count: 100).write(to: file)
         #expect(seen.withLock { $0.last } == Int64(bytes.count))
+    }
+
+    @Test func `a file that fits in one part is sent in one request`() async throws {
+        let storage = try SharedMoto.storage { $0.partSize = 5 << 20 }
+        let directory = try TemporaryDirectory(prefix: "convoy-storage-upload")
+        for count in [0, 5 << 20] {
+            let bytes = PatternBytes.data(count: count)
+            let upload = try storage.makeUpload(of: try directory.write(bytes, to: "a"), key: "a")
+            upload.completionQueue = .global()
+            try await upload.finished()
+            #expect(try await storage.get("a") == bytes)
+            #expect((upload.responseObject as? StoredObject)?.entityTag?.contains("-") == false)
+            #expect(upload.uploadProgress.bytesConfirmed == Int64(count))
+        }
+    }
+
+    @Test func `an upload that starts over because its file has changed aborts the earlier one`() async throws {
+        let storage = try SharedMoto.storage { configuration in
+            (configuration.partSize, configuration.concurrentParts) = (5 << 20, 1)
+        }
+        let directory = try TemporaryDirectory(prefix: "convoy-storage-upload")
+        let file = try directory.write(PatternBytes.data(count: 11 << 20), to: "a")
+        let first = try storage.makeUpload(of: file, key: "a")
+        first.completionQueue = .global()
+        first.uploadProgressHandler = { [weak first] _, total, _ in if total >= 5 << 20 { first?.cancel() } }
+        try? await first.finished()
+        let bytes = PatternBytes.data(count: 12 << 20)
+        try bytes.write(to: file)
+        let second = try storage.makeUpload(of: file, key: "a")
+        (second.completionQueue, second.resumption) = (.global(), .resumeUnlessChanged)
+        try await second.finished()
+        #expect(try await storage.get("a") == bytes)
+        let address = "\(storage.configuration.endpoint)/\(storage.configuration.bucket)?uploads"
+        let list = HTTPRequestOperation(request: URLRequest(url: try #require(URL(string: address))))
+        try await list.finished()
+        let document = String(decoding: list.responseData ?? Data(), as: UTF8.self)
+        #expect(document.contains("ListMultipartUploadsResult") && !document.contains("<Upload>"))
     }
 }

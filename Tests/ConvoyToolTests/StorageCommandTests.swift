@@ -103,7 +103,7 @@ private enum SharedMoto {
         #expect(bucketless.status == 7 && bucketless.errors.contains("NoSuchBucket"), "\(bucketless.errors)")
         #expect(try await s3("put", "missing", object("a")).status == 8)
         let port = try LoopbackPort.free()
-        let gone = try await s3("get", "--endpoint", "http://127.0.0.1:\(port)", object("a"))
+        let gone = try await s3("get", "-o", "b", "--endpoint", "http://127.0.0.1:\(port)", object("a"))
         #expect(gone.status == 4, "\(gone.errors)")
         let keyless = try await s3("list", object(""), environment: ["AWS_ACCESS_KEY_ID": ""])
         #expect(keyless.status == 2 && keyless.errors.contains("AWS_ACCESS_KEY_ID"), "\(keyless.errors)")
@@ -170,7 +170,8 @@ private enum SharedMoto {
         #expect(try await keys() == ["p/1", "p/sub/2 ü.txt"])
         #expect(try await run(arguments, [:]).output.contains("2 up to date"))
         try scratch.write("three!", to: "in/1")
-        #expect(try await run(arguments, [:]).output.contains("1 uploaded, 1 up to date"))
+        #expect(try await run(arguments, [:]).output.hasPrefix("in/1: 6 B"))
+        #expect(try await run(arguments, [:]).output.contains("2 up to date"))
 
         let down = ["sync", object("p"), "out"]
         let second = try await run(down, [:])
@@ -229,19 +230,17 @@ private enum SharedMoto {
         let body = "<Error><Code>InvalidAccessKeyId</Code><Message>No such key.</Message></Error>"
         bench.server.route("/bucket", .bytes(Data(body.utf8), type: "application/xml", status: 403))
         let result = try await s3(bench, "list", "-v", "s3://bucket/")
-        #expect(result.status == 7 && result.errors.contains("No such key. (InvalidAccessKeyId)"), "\(result.errors)")
+        #expect(result.status == 7 && result.errors.contains("No such key (InvalidAccessKeyId)"), "\(result.errors)")
         #expect(!result.errors.contains("secret") && !result.output.contains("Signature="))
     }
 
     @Test func `an interrupted download resumes`() async throws {
         let bench = try Workbench()
-        let data = bench.serve(3_000_000, at: "/bucket/big")
-        try data.prefix(1_000_000).write(to: bench.scratch.url.appendingPathComponent("ignored"))
         bench.server.route(
-            "GET", "/bucket/big", .pattern(count: 3_000_000).header("ETag", "\"1\"").resets(afterBytes: 1_500_000))
+            "/bucket/big", .pattern(count: 3_000_000).header("ETag", "\"1\"").resets(afterBytes: 1_500_000))
         let first = try await s3(bench, "get", "--retry", "0", "s3://bucket/big")
         #expect(first.status == 4, "\(first.errors)")
-        _ = bench.serve(3_000_000, at: "/bucket/big")
+        let data = bench.serve(3_000_000, at: "/bucket/big")
         let second = try await s3(bench, "get", "s3://bucket/big")
         #expect(second.status == 0, "\(second.errors)")
         #expect(try bench.scratch.data("big") == data)

@@ -20,10 +20,15 @@ public struct ObjectChecksum: Sendable, Hashable {
     /// Returns the checksums in a response. Excludes those of multipart objects that are computed from the checksums of
     /// the parts rather than from the bytes.
     static func all(in response: HTTPURLResponse) -> [ObjectChecksum] {
-        guard response.value(forHTTPHeaderField: "x-amz-checksum-type")?.uppercased() != "COMPOSITE" else { return [] }
+        let type = response.value(forHTTPHeaderField: "x-amz-checksum-type")?.uppercased()
+        guard type != "COMPOSITE" else { return [] }
+        // Not every server says so. The entity tag of a multipart object ends with the number of parts.
+        let isMultipart = response.value(forHTTPHeaderField: "ETag")?.contains("-") == true
         return Algorithm.allCases.compactMap { algorithm in
             let text = response.value(forHTTPHeaderField: "x-amz-checksum-\(algorithm.rawValue)")
-            guard let text, !text.contains("-"), let value = Data(base64Encoded: text) else { return nil }
+            guard let text, !text.contains("-"), let value = Data(base64Encoded: text),
+                !isMultipart || type == "FULL_OBJECT" || algorithm == .crc64nvme
+            else { return nil }
             return ObjectChecksum(algorithm, value: value)
         }
     }

@@ -114,7 +114,7 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
 
     private func error(_ response: HTTPURLResponse, _ document: StorageXML?) -> ObjectStorageError {
         let code: ObjectStorageError.Code
-        var message = document?["Message"].map(Self.line) ?? "The server responded with status \(response.statusCode)."
+        var message = document?["Message"].map(Self.line)
         if let text = document?["Code"], StorageEndpoint.isName(text) {
             code = ObjectStorageError.Code(rawValue: text)
         } else if 300..<400 ~= response.statusCode, response.value(forHTTPHeaderField: "Location") != nil {
@@ -122,15 +122,17 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
             message = "A redirect was not followed because it leaves the storage endpoint."
         } else {
             // The response to a HEAD contains no document.
-            code =
+            (code, message) =
                 switch response.statusCode {
-                case 404: call.key == nil ? .noSuchBucket : .noSuchKey
-                case 403: .accessDenied
-                case 412: .preconditionFailed
-                default: .unexplained
+                case 404 where call.key == nil: (.noSuchBucket, message ?? "The bucket does not exist.")
+                case 404: (.noSuchKey, message ?? "The object does not exist.")
+                case 403: (.accessDenied, message ?? "The credentials do not allow the request.")
+                case 412: (.preconditionFailed, message ?? "The condition of the request was not met.")
+                default: (.unexplained, message)
                 }
         }
-        var error = failure(code, message, response)
+        let text = message ?? "The server responded with status \(response.statusCode)."
+        var error = failure(code, text, response)
         if let id = document?["RequestId"], error.requestID == nil { error.requestID = Self.line(id) }
         error.isCorrected = learn(from: response, document, code)
         return error

@@ -50,6 +50,8 @@ private struct StorageUploadAdapter: UploadAdapter {
     let metadata: [String: String]
     let condition: StoreCondition?
     let restarts: @Sendable () -> Bool
+    /// The maximum size of an upload in the journal, in bytes. In an entry of the journal, it is a third larger.
+    private static let maximumStoredSize = 20 << 10
 
     func send(_ file: URL, _ context: UploadAdapterContext) async throws -> any Sendable {
         // Use the journaled upload only if it has the same key; the storage compares the file itself.
@@ -70,7 +72,6 @@ private struct StorageUploadAdapter: UploadAdapter {
             return object
         }
         let begun = try await storage.beginUpload(of: file, key: key, contentType: contentType, metadata: metadata)
-        // The storage lists the parts, so they need not be stored in the journal.
         try context.store(try JSONEncoder().encode(begun))
         return try await go(on: begun, context)
     }
@@ -82,8 +83,12 @@ private struct StorageUploadAdapter: UploadAdapter {
 
     private func go(on upload: MultipartUpload, _ context: UploadAdapterContext) async throws -> any Sendable {
         context.report(upload.sentSize, upload.source.size)
-        let object = try await storage.resume(upload, condition: condition) {
-            context.report($0.sentSize, upload.source.size)
+        let object = try await storage.resume(upload, condition: condition) { upload in
+            // The storage lists the parts. The journal also contains them if they are few, because some servers do not list
+            // the checksums that show that a part is the one in the file.
+            let data = try JSONEncoder().encode(upload)
+            if data.count <= Self.maximumStoredSize { try context.store(data) }
+            context.report(upload.sentSize, upload.source.size)
         }
         context.report(upload.source.size, upload.source.size)
         return object

@@ -11,7 +11,7 @@ extension OptionTable {
             "region", nil, "REGION", in: .storage, of: [.storage], "the region (default: us-east-1)",
             "Overrides the variables AWS_REGION and AWS_DEFAULT_REGION, and region in the profile."),
         .value(
-            "profile", nil, "NAME", in: .storage, of: [.storage], "read credentials from this profile of ~/.aws",
+            "profile", nil, "NAME", in: .storage, of: [.storage], "use this profile of ~/.aws",
             """
             The files are ~/.aws/credentials and ~/.aws/config; AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE override \
             their paths. A profile has keys or a credential_process. Without this option, the variables AWS_ACCESS_KEY_ID, \
@@ -25,17 +25,20 @@ extension OptionTable {
             """),
         .value(
             "addressing", nil, "STYLE", completes: .oneOf(["auto", "path", "virtual"]), in: .storage, of: [.storage],
-            "the bucket's place: path, virtual, auto (default)",
-            "With virtual, the bucket is part of the host name. auto selects that for Amazon's endpoints only."),
+            "the bucket in URLs: auto, path, virtual",
+            "With virtual, the bucket is part of the host name. auto, the default, selects that for Amazon's endpoints."),
         .value(
             "body-checksum", nil, "FIELD", completes: .oneOf(["sha256", "md5", "none"]), in: .storage, of: [.storage],
-            "sent with bodies: sha256 (default), md5, none",
-            "The server verifies bodies by this checksum. md5 and none are for servers that do not support sha256."),
+            "sent with bodies: sha256, md5, none",
+            """
+            The server verifies bodies by this checksum (default: sha256). md5 and none are for servers that do not \
+            support sha256.
+            """),
         .value(
             "part-size", nil, "BYTES", in: .storage, of: [.storage], "upload in parts of BYTES (default: 16Mi)",
             "At least 5Mi. A larger file is sent in parts, and its upload can be resumed."),
         .value(
-            "parallel", nil, "N", in: .storage, of: [.storage], "upload N parts of a file concurrently (default: 4)",
+            "parallel", nil, "N", in: .storage, of: [.storage], "concurrent parts of a file (default: 4)",
             "1 to 64."),
         .value(
             "content-type", nil, "TYPE", in: .storage, of: [.storage], once: true, "put: the media type of the objects",
@@ -48,7 +51,7 @@ extension OptionTable {
             "only if the object has this entity tag", "get, and put of one file. list --json prints entity tags."),
         .value(
             "if-none-match", nil, "TAG|*", in: .storage, of: [.storage], once: true,
-            "get: unless it has this tag; put: * if it is new",
+            "get: if it has another; put: *, if it is new",
             "With put, * is the only value: an existing object is not replaced, and the exit status is 7."),
     ]
 

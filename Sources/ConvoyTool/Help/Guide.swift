@@ -165,7 +165,8 @@ extension Guide {
         let left = OptionTable.all.filter {
             !$0.isConfigurable && $0.topic != .workflow && !$0.commands.isDisjoint(with: Command.transferring)
         }
-        let names = left.map { "--\($0.name)" }.joined(separator: ", ")
+        var seen: Set<String> = []
+        let names = left.filter { seen.insert($0.name).inserted }.map { "--\($0.name)" }.joined(separator: ", ")
         return [
             .text(
                 """

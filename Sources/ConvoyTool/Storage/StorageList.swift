@@ -14,7 +14,7 @@ enum StorageList {
         let delimiter = options.has("recursive") ? nil : "/"
         for location in locations {
             let storage = try settings.storage(location.bucket)
-            try StorageCall.result {
+            try StorageCall.result(about: location) {
                 for try await page in storage.pages(prefix: location.key, delimiter: delimiter) {
                     printer.print(page, in: location.bucket)
                 }

@@ -19,7 +19,7 @@ enum StorageRemove {
         var kinds: [FailureKind] = []
         for location in locations {
             let storage = try settings.storage(location.bucket)
-            kinds += try StorageCall.result {
+            kinds += try StorageCall.result(about: location) {
                 guard isRecursive else { return await remover.remove([location.key], from: storage) }
                 var kinds: [FailureKind] = []
                 for try await page in storage.pages(prefix: location.key) {

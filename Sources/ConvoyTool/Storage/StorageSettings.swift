@@ -121,14 +121,16 @@ final class StorageManager: HTTPRequestOperationManager, @unchecked Sendable {
 
 /// Functions that call a storage.
 enum StorageCall {
-    /// Returns the result of a closure on a thread that may block.
+    /// Returns the result of a closure, and blocks until it is available. Must not be called on a thread of Swift's
+    /// concurrency pool. The text of an error begins with the location.
     static func result<Value: Sendable>(
-        _ body: @escaping @Sendable () async throws -> Value
+        about location: StorageLocation, _ body: @escaping @Sendable () async throws -> Value
     ) throws(ToolError) -> Value {
         do {
             return try QueueCall.outcome(body).get()
         } catch {
-            throw toolError(error)
+            let cause = toolError(error)
+            throw ToolError(text: "\(Printable.line(location.text)): \(cause.text)", status: cause.status)
         }
     }
 

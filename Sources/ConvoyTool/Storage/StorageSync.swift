@@ -41,7 +41,9 @@ struct StorageSync {
         let transfers = try StorageTransfers(settings, options)
         let changed = tree.files.filter { path, file in
             guard let object = objects[path] else { return true }
-            return object.size != file.size || (object.lastModified?.timeIntervalSince1970 ?? 0) < file.modified
+            // Storages record whole seconds.
+            let stored = object.lastModified?.timeIntervalSince1970 ?? 0
+            return object.size != file.size || stored < file.modified.rounded(.down)
         }
         var attributes = StorageTransfers.Attributes()
         (attributes.resumption, attributes.keepsJournal) = (.resumeOrRestart, !options.has("no-journal"))
@@ -59,7 +61,7 @@ struct StorageSync {
         let superfluous = objects.keys.filter { tree.files[$0] == nil && filter.accepts($0) && !tree.skipped.contains($0) }
         let keys = superfluous.sorted().map { location.appending($0).key }
         let remover = StorageRemover(settings, options, display)
-        let kinds = try StorageCall.result { await remover.remove(keys, from: storage) }
+        let kinds = try StorageCall.result(about: location) { await remover.remove(keys, from: storage) }
         return kinds.isEmpty ? status : ExitStatus(failures: kinds)
     }
 
@@ -123,7 +125,7 @@ struct StorageSync {
     /// Returns the selected objects by their keys below the prefix. Excludes the markers of folders.
     private func objects(in storage: ObjectStorage) throws(ToolError) -> [String: StoredObject] {
         let (prefix, filter) = (location.key, filter)
-        return try StorageCall.result {
+        return try StorageCall.result(about: location) {
             var objects: [String: StoredObject] = [:]
             for try await page in storage.pages(prefix: prefix) {
                 for object in page.objects {

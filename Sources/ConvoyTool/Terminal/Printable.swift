@@ -153,7 +153,8 @@ enum ErrorText {
         // The codes of the library begin with a lowercase letter, and are not meant for people.
         if let error = error as? ObjectStorageError {
             let code = error.code.rawValue
-            return code.first?.isUppercase == true ? "\(error.message) (\(code))" : error.message
+            guard code.first?.isUppercase == true else { return error.message }
+            return "\(error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message) (\(code))"
         }
         // Do not use the `localizedDescription` of a `URLError`. On Linux it is a generic sentence for each code.
         if let text = (error as? URLError)?.userInfo[NSLocalizedDescriptionKey] as? String { return text }

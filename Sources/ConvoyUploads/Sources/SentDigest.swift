@@ -99,7 +99,8 @@ final class SentDigest: @unchecked Sendable {
 
     private func follow() {
         var started = MonotonicClock.now
-        var next = state.withLock { $0.position..<$0.target }
+        // In the meantime, `reach` may have read past the target.
+        var next = state.withLock { $0.position..<max($0.position, $0.target) }
         while !next.isEmpty {
             let isRead =
                 (try? read(next) { [self] in
