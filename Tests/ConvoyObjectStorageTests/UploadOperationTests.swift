@@ -1,5 +1,6 @@
 import ConvoyOperations
 import ConvoySupport
+import ConvoyTestServer
 import ConvoyTestSupport
 import ConvoyUploads
 import Foundation
