@@ -207,7 +207,7 @@ enum OptionTable {
             never, every upload starts over. With strict, a changed file is an error, too.
             """),
         .flag(
-            "no-journal", nil, in: .files, of: uploading, "keep no journal: later runs cannot resume the upload",
+            "no-journal", nil, in: .files, of: uploading, "keep no journal; later runs start over",
             """
             By default, the journal NAME.ID.convoyupload is stored beside the file or, if that is not possible, in \
             ~/.local/state/convoy/uploads.

@@ -98,8 +98,10 @@ struct StorageSync {
                     guard RelativePath.normalized(path)?.utf8.elementsEqual(path.utf8) == true else {
                         throw ToolError.disk("the key cannot be the name of a file")
                     }
-                    try Directories.checkIsInside(directory, path)
-                    try Directories.prepare(PathText.directory(of: file))
+                    try await BlockingWork.run {
+                        try Directories.checkIsInside(directory, path)
+                        try Directories.prepare(PathText.directory(of: file))
+                    }
                     return try await transfers.download(source, to: file, .replace, from: storage)
                 }
             }

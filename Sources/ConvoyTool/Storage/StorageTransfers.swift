@@ -58,15 +58,18 @@ struct StorageTransfers: Sendable {
         _ location: StorageLocation, to path: String, _ existing: ExistingFilePolicy, _ condition: Condition = Condition(),
         from storage: ObjectStorage
     ) async throws -> TransferStep {
-        if existing == .skip, Directories.hasFile(path) { return .settled(Self.outcome(location, path, .skipped)) }
-        try Directories.checkIsFree(
-            path, partial: nil, replaces: existing != .fail, see: "--continue, --no-clobber, --timestamping and --force")
+        let isSkipped = try await BlockingWork.run {
+            if existing == .skip, Directories.hasFile(path) { return true }
+            try Directories.checkIsFree(
+                path, partial: nil, replaces: existing != .fail,
+                see: "--continue, --no-clobber, --timestamping and --force")
+            return false
+        }
+        if isSkipped { return .settled(Self.outcome(location, path, .skipped)) }
         let object = try await storage.head(location.key)
         if try !condition.isMet(by: object) { return .settled(Self.outcome(location, path, .notModified)) }
-        var request = URLRequest(url: try storage.presignedURL(for: location.key, expiresIn: Self.validity))
-        // The object must not change between the requests.
-        if let tag = object.entityTag { request.setValue(tag, forHTTPHeaderField: "If-Match") }
-        let download = DownloadOperation(request: request)
+        let url = try await Self.signedURL(of: location, in: storage)
+        let download = DownloadOperation(request: Self.request(for: object, url))
         download.destination = UserPath.url(path, isDirectory: false)
         download.existingFilePolicy = existing
         download.acceptsUnrelatedContent = existing == .replace
@@ -82,7 +85,6 @@ struct StorageTransfers: Sendable {
                 }
             }
         }
-        guard let url = request.url else { throw ToolError.failure("the object has no URL") }
         let transfer = Transfer(
             name: PathText.name(of: path), item: DownloadItem(urls: [url], text: location.text), download: download)
         try settings.transfers.apply(to: transfer, ConnectionConfiguration(), number: number)
@@ -95,9 +97,8 @@ struct StorageTransfers: Sendable {
     ) async throws -> TransferStep {
         let object = try await storage.head(location.key)
         if try !condition.isMet(by: object) { return .settled(Self.outcome(location, path, .notModified)) }
-        let url = try storage.presignedURL(for: location.key, expiresIn: Self.validity)
-        var request = DownloadOperation.askingForIdentity(URLRequest(url: url))
-        if let tag = object.entityTag { request.setValue(tag, forHTTPHeaderField: "If-Match") }
+        let url = try await Self.signedURL(of: location, in: storage)
+        let request = DownloadOperation.askingForIdentity(Self.request(for: object, url))
         let transfer = Transfer(
             id: nil, name: location.name, request: request, url: url,
             item: DownloadItem(urls: [url], text: location.text),
@@ -108,6 +109,18 @@ struct StorageTransfers: Sendable {
 
     /// The validity of the signature of a download, in seconds: the longest that servers allow.
     private static let validity = 604_800
+
+    /// Returns a signed URL. The credentials may come from a command, for which a thread that may block waits.
+    private static func signedURL(of location: StorageLocation, in storage: ObjectStorage) async throws -> URL {
+        try await BlockingWork.run { try storage.presignedURL(for: location.key, expiresIn: validity) }
+    }
+
+    /// Returns the request for an object, which must not have changed since it was looked up.
+    private static func request(for object: StoredObject, _ url: URL) -> URLRequest {
+        var request = URLRequest(url: url)
+        if let tag = object.entityTag { request.setValue(tag, forHTTPHeaderField: "If-Match") }
+        return request
+    }
 
     private static func outcome(_ location: StorageLocation, _ path: String?, _ result: DownloadOutcome) -> Outcome {
         var outcome = Outcome(url: location.text)
