@@ -58,7 +58,10 @@ extension OptionTable {
     static let storageFiles: [ToolOption] = [
         .flag(
             "recursive", "r", in: .files, of: [.storage], once: true, "list, remove: all objects below the prefix",
-            "Without it, list prints the part of a key up to the next slash only once."),
+            """
+            Without it, list prints the part of a key up to the next slash only once. remove removes the objects whose keys \
+            begin with the given one and a slash.
+            """),
         .flag(
             "delete", nil, in: .files, of: [.storage], once: true, "sync: remove what the source does not have",
             """

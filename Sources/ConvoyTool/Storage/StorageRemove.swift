@@ -7,7 +7,9 @@ enum StorageRemove {
     static func run(_ options: Options, _ display: Display) throws(ToolError) -> ExitStatus {
         let isRecursive = options.has("recursive")
         let locations = try options.arguments.dropFirst().map { text throws(ToolError) in
-            let location = try StorageLocation(text, options)
+            var location = try StorageLocation(text, options)
+            // Otherwise photo would also be a prefix of photos.
+            if isRecursive, !location.isPrefix { location.key += "/" }
             guard isRecursive || !location.isPrefix else {
                 throw options.usage("'\(Printable.line(location.text))' names no object; --recursive removes a prefix")
             }
