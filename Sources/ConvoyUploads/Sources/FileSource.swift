@@ -33,7 +33,10 @@ package struct SourceIdentity: Codable, Sendable, Hashable {
     /// - Parameters:
     ///   - now: The current identity of the file.
     ///   - seen: The time at which this identity was recorded, in nanoseconds since 1970.
-    package func mustCompareBytes(with now: Self, seen: Int64) -> Bool { self != now || seen - modified < 2_000_000_000 }
+    package func mustCompareBytes(with now: Self, seen: Int64) -> Bool {
+        let age = seen.subtractingReportingOverflow(modified)
+        return self != now || age.overflow || age.partialValue < 2_000_000_000
+    }
 
     package static var now: Int64 {
         var time = timespec()
