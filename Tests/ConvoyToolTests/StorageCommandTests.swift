@@ -194,6 +194,17 @@ private enum SharedMoto {
         #expect(try await keys() == ["p/sub/2 ü.txt"])
     }
 
+    @Test func `objects below a skipped link are kept`() async throws {
+        for directory in ["in", "other"] { try scratch.makeDirectory(directory) }
+        try scratch.write("1", to: "in/1")
+        let link = scratch.url.appendingPathComponent("in/link")
+        try FileManager.default.createSymbolicLink(atPath: link.path, withDestinationPath: "../other")
+        for key in ["p/link/x", "p/linked"] { #expect(try await s3("put", "-q", "in/1", object(key)).status == 0) }
+        let result = try await s3("sync", "--delete", "in", object("p"))
+        #expect(result.status == 0 && result.errors.contains("in/link: not a regular file; skipped"), "\(result.errors)")
+        #expect(try await keys() == ["p/1", "p/link/x"])
+    }
+
     @Test func `a key cannot name a file outside the directory`() async throws {
         try scratch.write("evil", to: "a")
         try scratch.makeDirectory("in")

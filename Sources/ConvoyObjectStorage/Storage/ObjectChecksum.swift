@@ -22,7 +22,7 @@ public struct ObjectChecksum: Sendable, Hashable {
     static func all(in response: HTTPURLResponse) -> [ObjectChecksum] {
         let type = response.value(forHTTPHeaderField: "x-amz-checksum-type")?.uppercased()
         guard type != "COMPOSITE" else { return [] }
-        // Not every server says so. The entity tag of a multipart object ends with the number of parts.
+        // Some servers omit the type. The entity tag of a multipart object ends with the number of parts.
         let isMultipart = response.value(forHTTPHeaderField: "ETag")?.contains("-") == true
         return Algorithm.allCases.compactMap { algorithm in
             let text = response.value(forHTTPHeaderField: "x-amz-checksum-\(algorithm.rawValue)")

@@ -24,7 +24,8 @@ extension ObjectStorage {
     }
 
     /// Returns the contents of an object, verified against the server's checksums (SHA-256, SHA-1, CRC-64/NVME, CRC-32C,
-    /// CRC-32) if it has stored any. The contents are kept in memory: for large objects, see ``presignedURL(for:method:expiresIn:)``.
+    /// CRC-32) if it has stored any. The contents are kept in memory: for large objects, see
+    /// ``presignedURL(for:method:expiresIn:)``.
     public func get(_ key: String) async throws -> Data {
         guard let data = try await run(try getCall(key)) as? Data else { throw unexpected(key) }
         return data

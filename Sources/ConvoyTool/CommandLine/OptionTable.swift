@@ -380,7 +380,8 @@ enum OptionTable {
             All other text goes to standard error. The keys are url (as given, without secrets), \
             status, bytes, file, sha256, seconds, error and errorCode; also id with run, upload \
             with put, outcome with get, list and line for a URL of a list, and timing with \
-            --timing. With s3 list, the keys are url, bytes, entityTag and modified. With events, each event is a line with the keys type, data and id.
+            --timing. With s3 list, the keys are url, bytes, entityTag and modified. With events, each event is a line \
+            with the keys type, data and id.
             """),
         .value(
             "progress", nil, "STYLE", completes: .oneOf(["auto", "bar", "plain", "none"]), in: .output, of: Command.several,

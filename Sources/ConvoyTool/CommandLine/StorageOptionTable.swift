@@ -63,7 +63,7 @@ extension OptionTable {
             begin with the given one and a slash.
             """),
         .flag(
-            "delete", nil, in: .files, of: [.storage], once: true, "sync: remove what the source does not have",
+            "delete", nil, in: .files, of: [.storage], once: true, "sync: remove files missing from the source",
             """
             Files and objects are removed after everything has been copied without a failure. Excluded ones are kept.
             """),

@@ -23,7 +23,7 @@ enum ManualTexts {
             """
             convoy s3 copies files to and from Amazon S3 and compatible storage, where s3://BUCKET/KEY names an object. \
             Downloads and uploads are resumed as with get and put, and verified with the checksums of the server. sync \
-            copies the files that the target does not have, that have another size, or that are newer. Links are not \
+            copies files that are missing from the target, or have another size or an older time there. Links are not \
             followed.
             """)
         page.paragraph(

@@ -13,7 +13,7 @@ struct LocalTree: Sendable {
     /// The files by their paths below the directory.
     private(set) var files: [String: File] = [:]
     /// The paths of links, devices and pipes, and of files whose names are not UTF-8.
-    private(set) var skipped: [String] = []
+    private(set) var skipped: Set<String> = []
 
     /// Reads a directory, without following links.
     ///
@@ -47,12 +47,15 @@ struct LocalTree: Sendable {
             guard name.text != ".", name.text != ".." else { continue }
             let child = path.isEmpty ? name.text : "\(path)/\(name.text)"
             guard name.isValid else {
-                skipped.append(child)
+                skipped.insert(child)
                 continue
             }
             var facts = stat()
-            // The file may have been removed in the meantime.
-            guard lstat(PathText.join(root, child), &facts) == 0 else { continue }
+            guard lstat(PathText.join(root, child), &facts) == 0 else {
+                // The file may have been removed in the meantime.
+                if errno == ENOENT { continue }
+                throw .disk("cannot read \(Printable.line(PathText.join(root, child))): \(SystemError().text)")
+            }
             switch facts.st_mode & S_IFMT {
             case S_IFDIR: directories.append(child)
             case S_IFREG:
@@ -61,9 +64,16 @@ struct LocalTree: Sendable {
                     size: Int64(facts.st_size),
                     modified: Double(facts.st_mtim.tv_sec) + Double(facts.st_mtim.tv_nsec) / 1e9)
             default:
-                if filter.accepts(child) { skipped.append(child) }
+                skipped.insert(child)
             }
         }
+    }
+
+    /// Returns whether a path is that of a skipped file, or is below a skipped link to a directory.
+    func hasSkipped(_ path: String) -> Bool {
+        guard !skipped.isEmpty else { return false }
+        let slashes = path.utf8.indices.filter { path.utf8[$0] == UInt8(ascii: "/") }
+        return skipped.contains(path) || slashes.contains { skipped.contains(String(path[..<$0])) }
     }
 }
 

@@ -5,7 +5,7 @@ import Foundation
 
 /// `convoy s3 sync`: copies the new and changed files of a directory to a storage, or the other way.
 ///
-/// A file is copied if the target does not have it, has another size, or has an older one.
+/// A file is copied if it is missing from the target, or has another size or an older time there.
 struct StorageSync {
     private let options: Options
     private let display: Display
@@ -58,7 +58,7 @@ struct StorageSync {
             }
         }
         guard options.has("delete"), canDelete(status) else { return status }
-        let superfluous = objects.keys.filter { tree.files[$0] == nil && filter.accepts($0) && !tree.skipped.contains($0) }
+        let superfluous = objects.keys.filter { tree.files[$0] == nil && !tree.hasSkipped($0) }
         let keys = superfluous.sorted().map { location.appending($0).key }
         let remover = StorageRemover(settings, options, display)
         let kinds = try StorageCall.result(about: location) { await remover.remove(keys, from: storage) }
@@ -67,7 +67,7 @@ struct StorageSync {
 
     private func localTree() throws(ToolError) -> LocalTree {
         let tree = try LocalTree(directory, filter)
-        for path in tree.skipped.sorted() {
+        for path in tree.skipped.sorted() where filter.accepts(path) {
             display.complain("\(Printable.line(PathText.join(directory, path))): not a regular file; skipped")
         }
         return tree
@@ -94,7 +94,7 @@ struct StorageSync {
             let file = PathText.join(directory, path)
             return {
                 await StorageTransfers.step(source, file: file) {
-                    // Otherwise a key could name a file outside the directory.
+                    // A key must not name a file outside the directory.
                     guard RelativePath.normalized(path)?.utf8.elementsEqual(path.utf8) == true else {
                         throw ToolError.disk("the key cannot be the name of a file")
                     }

@@ -8,7 +8,7 @@ import Synchronization
 
 /// Creates the downloads and uploads of `convoy s3`.
 struct StorageTransfers: Sendable {
-    /// What an upload stores with the object.
+    /// The settings of an upload.
     struct Attributes: Sendable {
         var contentType: String?
         var metadata: [String: String] = [:]
