@@ -215,7 +215,8 @@ struct HabitTests {
             ).standardized, encoding: .utf8)
         for habit in Self.habits {
             let ours = habit.ours.isEmpty ? "" : "`\(habit.ours)`"
-            let row = "| `\(habit.theirs)` | \(ours) | \(habit.verdict.rawValue)"
+            let verdict = habit.verdict == .good ? "" : " \(habit.verdict.rawValue): "
+            let row = "| `\(habit.theirs)` | \(ours) |\(verdict)"
             #expect(article.contains(row), "\(row)")
         }
     }
