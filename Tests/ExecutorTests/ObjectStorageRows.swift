@@ -6,11 +6,11 @@ enum ObjectStorageRows {
     static let all = objects + uploads
 
     private static let objects = [
-        row("ObjectStorage.put(_:key:contentType:metadata:)") { actor, attempt in
+        row("ObjectStorage.put(_:key:contentType:metadata:condition:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.storage().put(Data("text".utf8), key: "a")
         },
-        row("ObjectStorage.put(fileAt:key:contentType:metadata:)") { actor, attempt in
+        row("ObjectStorage.put(fileAt:key:contentType:metadata:condition:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.storage().put(fileAt: attempt.writtenFile(), key: "a")
         },
@@ -50,7 +50,7 @@ enum ObjectStorageRows {
             defer { attempt.check(actor) }
             _ = try await attempt.storage().beginUpload(of: attempt.writtenFile(), key: "a")
         },
-        row("ObjectStorage.resume(_:checkpoint:)") { actor, attempt in
+        row("ObjectStorage.resume(_:condition:checkpoint:)") { actor, attempt in
             defer { attempt.check(actor) }
             let upload = try await attempt.storage(.success).beginUpload(of: attempt.writtenFile(), key: "a")
             try await attempt.storage().resume(upload)
