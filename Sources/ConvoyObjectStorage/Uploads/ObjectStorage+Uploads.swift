@@ -36,7 +36,7 @@ extension ObjectStorage {
     /// a crash. If the closure throws, the upload fails, but can be resumed.
     public typealias UploadCheckpoint = @Sendable (_ upload: MultipartUpload) async throws -> Void
 
-    /// Begins a multipart upload of a file. No parts are sent until ``resume(_:checkpoint:)``.
+    /// Begins a multipart upload of a file. No parts are sent until ``resume(_:condition:checkpoint:)``.
     ///
     /// ```swift
     /// let upload = try await storage.beginUpload(of: file, key: "film.mkv")

@@ -241,16 +241,12 @@ enum OptionTable {
             delays grow from half a second to a minute, and Retry-After is respected. A request \
             that the server may have processed is retried only if repeating it is safe.
             """),
-        .value(
-            "retry-on", nil, "STATUS", in: .speed, of: retrying, repeats: true,
-            "also retry after this status: 404,409"),
+        .value("retry-on", nil, "STATUS", in: .speed, of: retrying, repeats: true, "also retry after this status: 404,409"),
         .value("retry-max-time", nil, "SECONDS", in: .speed, of: Command.several, "start no retry after this time"),
         .value("max-time", "m", "SECONDS", in: .speed, "total timeout of each, including retries"),
         .value("connect-timeout", nil, "SECONDS", in: .speed, "timeout for connecting"),
         .value(
-            "timeout", nil, "SECONDS", in: .speed, of: retrying,
-            "timeout without data (default: 60)",
-            "0 disables it."),
+            "timeout", nil, "SECONDS", in: .speed, of: retrying, "timeout without data (default: 60)", "0 disables it."),
         .value(
             "read-timeout", nil, "SECONDS", in: .speed, of: [.events], "reconnect after this time without data",
             "For servers that send comments regularly, so that silence means a lost connection. No limit by default."),
@@ -280,9 +276,7 @@ enum OptionTable {
         .flag(
             "netrc", "n", in: .requests, of: withLogins, "read logins from ~/.netrc",
             "The environment variable NETRC overrides the path."),
-        .value(
-            "netrc-file", nil, "FILE", completes: .file, in: .requests, of: withLogins, "read logins from FILE"
-        ),
+        .value("netrc-file", nil, "FILE", completes: .file, in: .requests, of: withLogins, "read logins from FILE"),
     ]
 
     private static let network: [ToolOption] = [
