@@ -53,7 +53,8 @@ enum PostgresSchema {
                     tokens float8 NOT NULL, refilled bigint NOT NULL, gate bigint NOT NULL, retries float8 NOT NULL);
                 CREATE TABLE queue (id smallint PRIMARY KEY CHECK (id = 0), paused smallint NOT NULL);
                 INSERT INTO queue VALUES (0, 0);
-                """, minimum: 1)
+                """, minimum: 1),
+        Step(sql: "ALTER TABLE host ADD COLUMN failures integer NOT NULL DEFAULT 0", minimum: 1),
     ]
 
     /// Creates missing tables, and configures the connection.
@@ -81,9 +82,12 @@ enum PostgresSchema {
             let version = try version(connection, schema)?.number ?? 0
             guard version < Int64(steps.count) else { return }
             if version == 0 {
+                // With `IF NOT EXISTS`, the server requires the privilege to create schemas even if the schema exists.
+                let known = try connection.query(
+                    "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", [.text(schema)])
+                if known.isEmpty { try connection.execute("CREATE SCHEMA \(quoted(schema))") }
                 try connection.execute(
                     """
-                    CREATE SCHEMA IF NOT EXISTS \(quoted(schema));
                     CREATE TABLE version (number integer NOT NULL, minimum integer NOT NULL);
                     INSERT INTO version VALUES (0, 0);
                     """)

@@ -82,7 +82,7 @@ final class PostgresWorkDatabase: WorkDatabase {
         return try connection.query(
             """
             SELECT x.* FROM \(table) AS l CROSS JOIN LATERAL (
-                SELECT \(WorkStore.standingColumns), e.place, e.sequence FROM entry AS e WHERE e.state = 2 AND e.lane = l.name
+                SELECT \(WorkStore.standingColumns), e.sequence FROM entry AS e WHERE e.state = 2 AND e.lane = l.name
                 ORDER BY e.place, e.sequence LIMIT l.count FOR UPDATE OF e SKIP LOCKED) AS x
             ORDER BY x.place, x.sequence LIMIT $2
             """, [rows.value, .integer(Int64(limit))])

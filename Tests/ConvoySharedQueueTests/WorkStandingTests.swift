@@ -8,7 +8,7 @@ import Testing
 /// The state machine of an entry, without a database.
 @Suite struct WorkStandingTests {
     /// A standing that an expectation may change.
-    @dynamicMemberLookup private final class Subject {
+    @dynamicMemberLookup final class Subject {
         var standing = WorkStanding()
 
         func apply(_ change: WorkStanding.Change, now: Int64) -> Bool { standing.apply(change, now: now) }
@@ -264,14 +264,18 @@ private struct WorkModel {
         now += Int64.random(in: 0...3, using: &random)
         switch Int.random(in: 0..<21, using: &random) {
         case 0..<6:
-            if apply(.claim(worker: worker), to: id), let lease = entries[id]?.lease {
+            if apply(.claim(worker: worker), to: id), let entry = entries[id], entry.state == .leased {
+                #expect(entry.openDependencies == 0)
+                #expect(entry.deadline.map { $0 > now } ?? true)
+                let lease = entry.lease
                 believed[worker, default: [:]][id] = lease
             }
         case 6..<12:
             // The worker reports an entry that it assumes to have leased, even if it has lost the lease.
             guard let (claimed, lease) = believed[worker]?.randomElement(using: &random) else { return }
-            let end: WorkReport.End = [.succeeded, .failed, .failedForNow(delay: .random(in: 0...40, using: &random))][
-                Int.random(in: 0..<3, using: &random)]
+            let delay = Int64.random(in: 0...40, using: &random)
+            let end: WorkReport.End = [.succeeded, .failed, .failedForNow(delay: delay), .returned(delay: delay)][
+                Int.random(in: 0..<4, using: &random)]
             let holds = entries[claimed]?.worker == worker && entries[claimed]?.lease == lease
             let report = WorkReport(id: UUID(), worker: worker, lease: lease, end: end)
             let isAccepted = apply(.report(report), to: claimed)
@@ -319,9 +323,7 @@ private struct WorkModel {
             #expect(standing.failedDependencies == outcomes.count { $0 == .failed }, "entry \(id)")
             #expect((standing.worker != nil) == (standing.state == .leased))
             #expect(standing.attempts >= 0)
-            if standing.state == .ready || standing.state == .leased {
-                #expect(standing.openDependencies == 0 || standing.attempts >= 0)
-            }
+            if [.ready, .waiting, .retrying].contains(standing.state) { #expect(standing.openDependencies == 0) }
         }
     }
 }

@@ -14,6 +14,9 @@ package struct HostShare: Sendable, Equatable {
     package var gate: Int64
     /// The number of retries that the host has earned.
     package var retries: Double
+    /// The number of consecutive times that the host was overloaded without specifying a time. While it is positive,
+    /// requests are sent one at a time.
+    package var failures = 0
 
     package init(limits: HostLimits, now: Int64) {
         self.limits = limits
@@ -23,9 +26,18 @@ package struct HostShare: Sendable, Equatable {
         retries = Self.retryReserve
     }
 
-    package init(limits: HostLimits, tokens: Double, refilled: Int64, gate: Int64, retries: Double) {
+    package init(
+        limits: HostLimits, tokens: Double, refilled: Int64, gate: Int64, retries: Double, failures: Int
+    ) {
         (self.limits, self.tokens, self.refilled, self.gate, self.retries) = (limits, tokens, refilled, gate, retries)
+        self.failures = failures
     }
+
+    /// The first gate of an overloaded host, which doubles with each further failure, and the longest one, in
+    /// microseconds.
+    private static let (firstGate, longestGate): (Int64, Int64) = (250_000, 60_000_000)
+    /// The time after which another probe is sent unless the last one was successful, in microseconds.
+    private static let probeInterval: Int64 = 1_000_000
 
     /// The initial and maximum number of saved retries.
     private static let retryReserve = 10.0
@@ -40,11 +52,12 @@ package struct HostShare: Sendable, Equatable {
         refill(now)
         let places = limits.maximumConcurrentRequests.map { max(0, $0 - leased) } ?? .max
         let starts = limits.requestsPerSecond == nil ? .max : Int(max(0, min(tokens, 1e9)))
-        return min(places, starts)
+        return min(places, starts, failures > 0 ? 1 : .max)
     }
 
     /// Records that entries were claimed.
-    package mutating func take(_ count: Int) {
+    package mutating func take(_ count: Int, now: Int64) {
+        if failures > 0, count > 0 { gate = max(gate, now.addingReportingOverflow(Self.probeInterval).partialValue) }
         guard limits.requestsPerSecond != nil else { return }
         tokens -= Double(count)
     }
@@ -77,8 +90,31 @@ package struct HostShare: Sendable, Equatable {
         return 0
     }
 
-    /// Closes the gate of the host until a time.
-    package mutating func close(until time: Int64) { gate = max(gate, time) }
+    /// Closes the gate of the host until a time that the host has specified.
+    package mutating func close(until time: Int64) {
+        gate = max(gate, time)
+        failures = 0
+    }
+
+    /// Records that the host was overloaded without specifying a time. The gate closes for a short time, which grows
+    /// with the number of consecutive failures.
+    ///
+    /// - Parameter claimed: The time at which the entry was claimed. While the gate is closed, only the failure of the
+    ///   last probe counts, not those of requests that were sent before.
+    package mutating func recordOverload(claimed: Int64, now: Int64) {
+        let isProbe = failures > 0 && claimed.addingReportingOverflow(Self.probeInterval).partialValue == gate
+        guard gate <= now || isProbe else { return }
+        failures = min(failures + 1, 1000)
+        let duration = min(Self.firstGate << Int64(min(failures - 1, 20)), Self.longestGate)
+        gate = now.addingReportingOverflow(duration).partialValue
+    }
+
+    /// Records that the host works. Opens the gate, unless the host has specified its time.
+    package mutating func recordSuccess(now: Int64) {
+        guard failures > 0 else { return }
+        failures = 0
+        gate = min(gate, now)
+    }
 }
 
 /// The limits that all workers of a ``SharedQueue`` share for a host.

@@ -39,6 +39,9 @@ package struct WorkStanding: Sendable, Hashable {
     /// The time at which the entry is removed.
     package var expires: Int64?
     package var changed: Int64 = 0
+    /// The position in the order of claims. A repeated attempt moves the entry back by the delay, behind those that have
+    /// become due in the meantime.
+    package var rank: Int64 = 0
 
     package init() {}
 
@@ -104,12 +107,21 @@ package struct WorkStanding: Sendable, Hashable {
         case .enqueue, .resume: place(now)
         case .becomeDue:
             guard due <= now else { return false }
-            state = .ready
+            place(now)
         case .dependencies(let open, let failed):
             openDependencies += open
             failedDependencies += failed
-            if state == .held { place(now) }
+            switch state {
+            case .held: place(now)
+            // A dependency runs again.
+            case .waiting, .ready, .retrying: if openDependencies > 0 { state = .held }
+            default: break
+            }
         case .claim(let worker):
+            // The clock may have been set back since the entry became ready.
+            due = min(due, now)
+            place(now)
+            guard state == .ready else { return true }
             state = .leased
             self.worker = worker
             lease &+= 1
@@ -123,16 +135,21 @@ package struct WorkStanding: Sendable, Hashable {
             conclude(report, now)
         case .release(let worker, let lease):
             guard state == .leased, self.lease == lease, self.worker == worker else { return false }
-            attempts -= 1
-            state = .ready
+            // Nothing is known about the attempt, except that it will not be reported.
+            if mayHaveArrived {
+                fail(Self.unknownOutcome)
+            } else {
+                attempts -= 1
+                place(now)
+            }
         case .expire:
-            if !sendsAgain, hasBegun {
+            if mayHaveArrived {
                 fail(Self.unknownOutcome)
             } else if attempts >= maximumAttempts {
                 fail("The worker ended or was disconnected during the last of \(attempts) attempts.")
             } else {
-                state = .ready
                 error = "The worker ended or was disconnected."
+                place(now)
             }
         case .passDeadline:
             guard let deadline, deadline <= now else { return false }
@@ -145,15 +162,20 @@ package struct WorkStanding: Sendable, Hashable {
             place(now)
         case .pause:
             // Do not pause a request that may have been sent and is not sent again: its outcome would be unknown.
-            if state == .leased, !sendsAgain, hasBegun { return false }
+            if state == .leased, mayHaveArrived { return false }
             state = .paused
         }
         return true
     }
 
-    /// Determines the state of an entry that is not in progress.
+    /// Whether the current attempt may have sent a request that must not be sent again.
+    private var mayHaveArrived: Bool { !sendsAgain && hasBegun }
+
+    /// Determines the state of an entry that is not in progress. Only an entry that may be claimed becomes ready.
     private mutating func place(_ now: Int64) {
-        if openDependencies > 0 {
+        if let deadline, deadline <= now {
+            fail("The deadline has passed.")
+        } else if openDependencies > 0 {
             state = .held
         } else if failedDependencies > 0, !ignoresFailures, policy != .run {
             if policy == .fail { fail("A dependency failed.") } else { state = .held }
@@ -168,15 +190,26 @@ package struct WorkStanding: Sendable, Hashable {
         case .succeeded: state = .done
         case .failed: state = .failed
         case .failedForNow(let delay):
-            due = Self.sum(now, max(0, delay))
+            postpone(delay, now)
             if attempts >= maximumAttempts {
                 state = .failed
             } else if let deadline, due > deadline {
                 fail("\(report.error ?? "The attempt failed.") The next attempt would be after the deadline.")
             } else {
-                state = .retrying
+                state = openDependencies > 0 ? .held : .retrying
             }
+        case .returned(let delay):
+            attempts -= 1
+            postpone(delay, now)
+            place(now)
+            if state == .waiting { state = .retrying }
         }
+    }
+
+    private mutating func postpone(_ delay: Int64, _ now: Int64) {
+        let old = due
+        due = Self.sum(now, max(0, delay))
+        rank = Self.sum(rank, max(0, due.subtractingReportingOverflow(old).partialValue))
     }
 
     private mutating func fail(_ reason: String) {
@@ -208,6 +241,7 @@ extension WorkStanding.Change {
             case .succeeded: .succeed
             case .failed: .failForGood
             case .failedForNow: .failForNow
+            case .returned: .release
             }
         case .release: .release
         case .expire: .expire
@@ -227,6 +261,9 @@ package struct WorkReport: Sendable, Equatable {
         /// The next attempt may begin after the given number of microseconds.
         case failedForNow(delay: Int64)
         case failed
+        /// The worker has not sent the request, because it cannot: another worker may, after the given number of
+        /// microseconds. The attempt does not count.
+        case returned(delay: Int64)
     }
 
     package var id: UUID
@@ -237,9 +274,11 @@ package struct WorkReport: Sendable, Equatable {
     package var size: Int64?
     /// The reason why the attempt failed, without secrets.
     package var error: String?
-    /// The time for which workers must not send requests to the host, in microseconds, because it responded with 429 or
-    /// 503 or refused the connection.
+    /// The time for which workers must not send requests to the host, in microseconds, as specified by its
+    /// `Retry-After`.
     package var gate: Int64?
+    /// Whether the host responded with 429 or 503 without specifying a time, or refused the connection.
+    package var isOverloaded = false
     /// The stored part of the response, in addition to the status; nil if nothing is stored.
     package var result: WorkResult?
 

@@ -11,7 +11,7 @@ public enum WorkState: String, Sendable, Hashable, CaseIterable {
     case ready
     /// The entry is claimed by a worker, which holds a lease.
     case leased
-    /// The entry is waiting for its next attempt, after a failed one.
+    /// The entry is waiting for its next attempt, after a failed one, or after a worker that could not make one.
     case retrying
     /// The entry has succeeded.
     case done
@@ -36,7 +36,7 @@ extension WorkState {
         case begin
         /// A worker reports the end of an attempt.
         case succeed, failForNow, failForGood
-        /// A worker returns the entry without an attempt.
+        /// A worker returns the entry without having sent its request.
         case release
         /// The worker of the entry has not renewed the lease.
         case expire
@@ -64,15 +64,17 @@ extension WorkState {
             }
         }
         add(.enqueue, [nil], places)
-        add(.becomeDue, [.waiting, .retrying], [.ready])
+        add(.becomeDue, [.waiting, .retrying], [.held, .ready, .failed])
         add(.dependencyChange, [.held], places)
-        add(.claim, [.ready], [.leased])
+        add(.dependencyChange, [.waiting, .ready, .retrying], [.held])
+        // An entry that must not be sent any more is not leased.
+        add(.claim, [.ready], [.leased, .held, .failed])
         add(.begin, [.leased], [.leased])
         add(.succeed, [.leased], [.done])
-        add(.failForNow, [.leased], [.retrying, .failed])
+        add(.failForNow, [.leased], [.retrying, .held, .failed])
         add(.failForGood, [.leased], [.failed])
-        add(.release, [.leased], [.ready])
-        add(.expire, [.leased], [.ready, .failed])
+        add(.release, [.leased], places + [.retrying])
+        add(.expire, [.leased], places)
         add(.passDeadline, [.waiting, .held, .ready, .retrying, .paused], [.failed])
         add(.cancel, [.waiting, .held, .ready, .leased, .retrying, .paused, .failed], [.cancelled])
         add(.retry, [.waiting, .held, .retrying, .failed, .cancelled, .paused], [.held, .ready])

@@ -130,7 +130,9 @@ public final class SharedQueue: Sendable {
     /// Retries entries that have failed or wait for their next attempt, and returns their number. If the filter
     /// specifies identifiers or states, this includes entries that were cancelled or paused, wait for their start time,
     /// or are held by a failed dependency. Retried entries get all their attempts again, and keep their
-    /// `Idempotency-Key`.
+    /// `Idempotency-Key`. An entry whose unique key belongs to another entry by now is left unchanged.
+    ///
+    /// - Throws: ``SharedQueueError/duplicateKey(_:)`` if the filter has only the identifier of such an entry.
     @discardableResult
     public func retry(_ filter: Filter) async throws(SharedQueueError) -> Int {
         var filter = filter

@@ -71,7 +71,8 @@ final class SQLiteWorkDatabase: WorkDatabase {
                 ('dependency', 'dependency', '100000 2 1'), ('dependency', 'dependency_needed', '100000 2'),
                 ('request', 'request', '1000000 1'), ('result', 'result', '1000000 1');
             ANALYZE sqlite_schema;
-            """
+            """,
+            "ALTER TABLE host ADD COLUMN failures INTEGER NOT NULL DEFAULT 0",
         ])
 
     static let dialect = WorkDialect(
@@ -127,11 +128,12 @@ final class SQLiteWorkDatabase: WorkDatabase {
         for lane in lanes {
             for row in try query(
                 """
-                SELECT \(WorkStore.standingColumns), e.place, e.sequence FROM entry AS e WHERE e.state = 2 AND e.lane = $1
+                SELECT \(WorkStore.standingColumns), e.sequence FROM entry AS e WHERE e.state = 2 AND e.lane = $1
                 ORDER BY e.place, e.sequence LIMIT $2
                 """, [.text(lane.name), .integer(Int64(lane.count))])
             {
-                found.append((row.integer(21) ?? 0, row.integer(22) ?? 0, row))
+                let place = row.integer(WorkStore.standingColumnCount - 1)
+                found.append((place ?? 0, row.integer(WorkStore.standingColumnCount) ?? 0, row))
             }
         }
         return found.sorted { ($0.place, $0.sequence) < ($1.place, $1.sequence) }.prefix(limit).map(\.row)

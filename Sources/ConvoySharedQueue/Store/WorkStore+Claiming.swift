@@ -18,6 +18,15 @@ package struct ClaimedWork: Sendable {
     package var trace: String?
     /// The mark stored by an earlier attempt.
     package var mark: String?
+    /// The number of microseconds after the claim until which the request may be sent; nil for no limit.
+    package var timeLeft: Int64?
+}
+
+extension ClaimedWork {
+    /// The properties that handlers receive.
+    var entry: SharedQueueWorker.ClaimedEntry {
+        SharedQueueWorker.ClaimedEntry(id: id, tag: tag.isEmpty ? nil : tag, attempt: attempts)
+    }
 }
 
 /// The result of a claim.
@@ -29,8 +38,8 @@ package struct WorkClaim: Sendable {
     package var isPaused = false
     /// Whether the worker is considered dead and must register again.
     package var isUnknown = false
-    /// Whether entries were ready but exceeded the limits of their host, so that they may be claimed when other entries
-    /// have ended.
+    /// Whether entries were ready but exceeded the number of concurrent requests of their host, so that they may be
+    /// claimed when other entries have ended, which is announced.
     package var isHeldBack = false
 }
 
@@ -72,13 +81,17 @@ extension WorkStore {
                 picked.append(entry)
             }
             guard !picked.isEmpty else { return claim }
-            try apply(.claim(worker: worker), to: picked, now)
-            for (host, state) in shares where state.share.limits.requestsPerSecond != nil {
-                let count = picked.count { $0.host == host }
-                shares[host]?.share.take(count)
+            for index in picked.indices { picked[index].standing.apply(.claim(worker: worker), now: now) }
+            try write(picked, now)
+            picked.removeAll { $0.standing.state != .leased }
+            var changed: [String: HostShare] = [:]
+            for (host, state) in shares {
+                var share = state.share
+                share.take(picked.count { $0.host == host }, now: now)
+                if share != state.share || share.limits.requestsPerSecond != nil { changed[host] = share }
             }
-            try write(shares.mapValues(\.share).filter { $0.value.limits.requestsPerSecond != nil })
-            claim.entries = try requests(of: picked)
+            try write(changed)
+            claim.entries = try requests(of: picked, now)
             return claim
         }
     }
@@ -94,7 +107,7 @@ extension WorkStore {
         let shares = hasHosts ? try allowances(of: Set(lanes.map(\.host)), now, locks: locks) : [:]
         var claim = WorkClaim()
         if let first = shares.values.compactMap({ $0.share.nextTime(after: now) }).min() { claim.wait = first - now }
-        claim.isHeldBack = !shares.isEmpty
+        claim.isHeldBack = shares.contains { $0.value.allowance == 0 && $0.value.share.nextTime(after: now) == nil }
         return (claim, lanes.filter { shares[$0.host]?.allowance != 0 }, shares, now)
     }
 
@@ -167,7 +180,7 @@ extension WorkStore {
     }
 
     /// Returns the requests of claimed entries, in the same order.
-    private func requests(of entries: [LockedEntry]) throws(SharedQueueError) -> [ClaimedWork] {
+    private func requests(of entries: [LockedEntry], _ now: Int64) throws(SharedQueueError) -> [ClaimedWork] {
         let rows = try database.query(
             """
             SELECT q.id, e.kind, e.tag, q.method, q.url, q.payload, q.body, q.trace, q.mark
@@ -180,12 +193,12 @@ extension WorkStore {
             let row = byID[entry.id] ?? WorkRow([])
             let standing = entry.standing
             return ClaimedWork(
-                // The claim increments the lease number and the number of attempts.
-                id: entry.id, lease: standing.lease &+ 1, attempts: standing.attempts + 1,
+                id: entry.id, lease: standing.lease, attempts: standing.attempts,
                 maximumAttempts: standing.maximumAttempts, sendsAgain: standing.sendsAgain, host: entry.host,
                 tag: row.text(2) ?? "", kind: row.integer(1).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain,
                 method: row.text(3) ?? "GET", url: row.text(4) ?? "", payload: row.text(5) ?? "", body: row.bytes(6),
-                trace: row.text(7), mark: row.text(8))
+                trace: row.text(7), mark: row.text(8),
+                timeLeft: standing.deadline.map { $0.subtractingReportingOverflow(now).partialValue })
         }
     }
 }

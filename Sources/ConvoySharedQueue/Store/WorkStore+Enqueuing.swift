@@ -120,6 +120,7 @@ extension WorkStore {
                 case .succeeded: break
                 }
             }
+            standing.rank = now - Int64(max(-8, min(8, item.priority))) * Self.priorityStep
             standing.due = now.addingReportingOverflow(max(0, item.delay)).partialValue
             standing.deadline = item.timeLimit.map { now.addingReportingOverflow(max(0, $0)).partialValue }
             standing.apply(.enqueue, now: now)
@@ -157,11 +158,10 @@ extension WorkStore {
         var entries = WorkRowsText(), requests = WorkRowsText(), edges = WorkRowsText(), hasEdges = false
         for item in items {
             let standing = item.standing
-            let step = Int64(max(-8, min(8, item.priority))) * Self.priorityStep
             entries.append([
                 .id(item.id), .integer(item.kind.rawValue), .text(item.host), .text(item.tag),
                 .text(WorkLane(tag: item.tag, host: item.host).name), .text(item.batch), .text(item.uniqueKey),
-                .integer(Int64(item.priority)), .integer(now - step), .integer(now),
+                .integer(Int64(item.priority)), .integer(standing.rank), .integer(now),
                 .integer(standing.state.code), .integer(Int64(standing.openDependencies)),
                 .integer(Int64(standing.failedDependencies)), .integer(Int64(standing.policy.rawValue)),
                 .integer(standing.due), .integer(standing.deadline), .integer(Int64(standing.maximumAttempts)),

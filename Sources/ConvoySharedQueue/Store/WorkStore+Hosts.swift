@@ -36,7 +36,7 @@ extension WorkStore {
                     """, [missing.value])
             }
         }
-        guard standard?.isLimited == true || found.values.contains(where: { $0.limits.isLimited }) else { return found }
+        guard !found.isEmpty || standard?.isLimited == true else { return found }
         found = try shares(condition, [rows.value], locks: true)
         found[Self.everyHost] = nil
         return found
@@ -48,7 +48,8 @@ extension WorkStore {
     ) throws(SharedQueueError) -> [String: HostShare] {
         let rows = try database.query(
             """
-            SELECT e.name, e.is_own, e.jobs, e.rate, e.retry_share, e.tokens, e.refilled, e.gate, e.retries FROM host AS e
+            SELECT e.name, e.is_own, e.jobs, e.rate, e.retry_share, e.tokens, e.refilled, e.gate, e.retries, e.failures
+            FROM host AS e
             WHERE \(condition) ORDER BY e.name\(locks ? dialect.forUpdate : "")
             """, values)
         func limits(_ row: WorkRow) -> HostLimits {
@@ -62,7 +63,7 @@ extension WorkStore {
             let isOwn = row.integer(1) == 1
             shares[name] = HostShare(
                 limits: isOwn ? limits(row) : standard, tokens: row.real(5) ?? 0, refilled: row.integer(6) ?? 0,
-                gate: row.integer(7) ?? 0, retries: row.real(8) ?? 0)
+                gate: row.integer(7) ?? 0, retries: row.real(8) ?? 0, failures: row.count(9))
         }
         return shares
     }
@@ -74,18 +75,21 @@ extension WorkStore {
         for (name, share) in shares.sorted(by: { $0.key < $1.key }) {
             rows.append([
                 .text(name), .real(share.tokens), .integer(share.refilled), .integer(share.gate), .real(share.retries),
+                .integer(Int64(share.failures)),
             ])
         }
         let table = dialect.rows(
             "$1",
-            [("name", .text), ("tokens", .real), ("refilled", .integer), ("gate", .integer), ("retries", .real)])
+            [
+                ("name", .text), ("tokens", .real), ("refilled", .integer), ("gate", .integer), ("retries", .real),
+                ("failures", .integer),
+            ])
         _ = try database.query(
             """
-            INSERT INTO host (name, is_own, tokens, refilled, gate, retries)
-            SELECT name, 0, tokens, refilled, gate, retries FROM \(table) AS r WHERE TRUE
+            INSERT INTO host (name, is_own, tokens, refilled, gate, retries, failures)
+            SELECT name, 0, tokens, refilled, gate, retries, failures FROM \(table) AS r WHERE TRUE
             ON CONFLICT (name) DO UPDATE SET tokens = excluded.tokens, refilled = excluded.refilled,
-                gate = CASE WHEN excluded.gate > host.gate THEN excluded.gate ELSE host.gate END,
-                retries = excluded.retries
+                gate = excluded.gate, retries = excluded.retries, failures = excluded.failures
             """, [rows.value])
     }
 
@@ -109,9 +113,18 @@ extension WorkStore {
         }
     }
 
+    /// Removes the rows of hosts without individual limits that have not been used for an hour, so that nothing is left
+    /// to remember about them.
+    func removeHosts(_ now: Int64) throws(SharedQueueError) {
+        let isUnused = "is_own = 0 AND name <> '\(Self.everyHost)' AND gate <= $1 AND refilled <= $1"
+        let past: [WorkValue] = [.integer(now - 3_600_000_000)]
+        guard try !database.query("SELECT 1 FROM host WHERE \(isUnused) LIMIT 1", past).isEmpty else { return }
+        _ = try database.query("DELETE FROM host WHERE \(isUnused)", past)
+    }
+
     /// Lets all workers send requests to a host again.
     package func openGate(host: String) throws(SharedQueueError) {
-        _ = try database.query("UPDATE host SET gate = 0 WHERE name = $1", [.text(host)])
+        _ = try database.query("UPDATE host SET gate = 0, failures = 0 WHERE name = $1", [.text(host)])
         try database.announce(.work)
     }
 

@@ -60,11 +60,13 @@ extension WorkStore {
             """, values
         ).compactMap { row in
             guard let entry = LockedEntry(row) else { return nil }
+            let first = Self.standingColumnCount
             return WorkRecord(
-                sequence: row.integer(21) ?? 0, id: entry.id,
-                kind: row.integer(22).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain, method: row.text(28) ?? "",
-                url: row.text(29) ?? "", host: entry.host, tag: row.text(23) ?? "", batch: row.text(24),
-                uniqueKey: row.text(25), priority: row.int(26) ?? 0, enqueued: row.integer(27) ?? 0,
+                sequence: row.integer(first) ?? 0, id: entry.id,
+                kind: row.integer(first + 1).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain,
+                method: row.text(first + 7) ?? "", url: row.text(first + 8) ?? "", host: entry.host,
+                tag: row.text(first + 2) ?? "", batch: row.text(first + 3), uniqueKey: row.text(first + 4),
+                priority: row.int(first + 5) ?? 0, enqueued: row.integer(first + 6) ?? 0,
                 standing: entry.standing)
         }
     }
@@ -165,7 +167,8 @@ extension WorkStore {
 
     // MARK: Changing entries
 
-    /// Applies a change to entries, a few hundred per transaction. Returns the number of changed entries.
+    /// Applies a change to entries, a few hundred per transaction. Returns the number of changed entries. An entry whose
+    /// unique key belongs to another entry by now is left unchanged; if it is the only one, this is an error.
     package func apply(_ change: WorkStanding.Change, to filter: WorkFilter) throws(SharedQueueError) -> Int {
         let sources: Set<WorkState> =
             switch change {
@@ -181,10 +184,29 @@ extension WorkStore {
             let page = try list(filter, behind: place, limit: 500)
             guard let last = page.last else { return count }
             place = last.sequence
-            count += try transaction { () throws(SharedQueueError) in
-                let entries = try lock(page.map(\.id)).filter { filter.states?.contains($0.old.state) ?? true }
-                return try apply(change, to: entries, try now())
+            do throws(SharedQueueError) {
+                count += try apply(change, to: page.map(\.id), in: filter.states)
+            } catch {
+                guard case .duplicateKey = error else { throw error }
+                for record in page {
+                    do throws(SharedQueueError) {
+                        count += try apply(change, to: [record.id], in: filter.states)
+                    } catch {
+                        // Another entry with the same unique key was enqueued after this one had failed.
+                        guard case .duplicateKey = error else { throw error }
+                        if filter.ids?.count == 1, let key = record.uniqueKey { throw .duplicateKey(key) }
+                    }
+                }
             }
+        }
+    }
+
+    private func apply(
+        _ change: WorkStanding.Change, to ids: [UUID], in states: Set<WorkState>?
+    ) throws(SharedQueueError) -> Int {
+        try transaction { () throws(SharedQueueError) in
+            let entries = try lock(ids).filter { states?.contains($0.old.state) ?? true }
+            return try apply(change, to: entries, try now())
         }
     }
 

@@ -3,10 +3,10 @@ import Foundation
 
 /// Reports of workers, and taking back the entries of workers that do not report.
 extension WorkStore {
-    /// Stores the results of attempts. Returns the identifiers of the reports that came too late, after their leases
-    /// were lost.
-    package func report(_ reports: [WorkReport]) throws(SharedQueueError) -> Set<UUID> {
-        guard !reports.isEmpty else { return [] }
+    /// Stores the results of attempts. Returns the states of their entries, without those whose reports came too late,
+    /// after their leases were lost. A report that has already been stored has the same result again.
+    package func report(_ reports: [WorkReport]) throws(SharedQueueError) -> [UUID: WorkState] {
+        guard !reports.isEmpty else { return [:] }
         return try transaction { () throws(SharedQueueError) in
             var byID: [UUID: WorkReport] = [:]
             for report in reports { byID[report.id] = report }
@@ -14,7 +14,7 @@ extension WorkStore {
             let (now, _, hasHosts) = try circumstances()
             // Lock hosts after entries, in the same order as claims.
             var shares = try shares(of: entries, byID, now, hasHosts)
-            var late = Set(byID.keys)
+            var states: [UUID: WorkState] = [:]
             for index in entries.indices {
                 guard var report = byID[entries[index].id] else { continue }
                 let host = entries[index].host
@@ -27,17 +27,32 @@ extension WorkStore {
                     _ = share.account(isFirst: true, retries: false)
                     shares[host] = share
                 }
-                guard entries[index].standing.apply(.report(report), now: now) else {
+                let claimed = entries[index].standing.changed
+                let isAccepted = entries[index].standing.apply(.report(report), now: now)
+                let standing = entries[index].standing
+                // The number of the lease identifies the attempt.
+                let isKnown = isAccepted || [.done, .failed, .retrying].contains(standing.state)
+                if isKnown, standing.lease == report.lease { states[report.id] = standing.state }
+                guard isAccepted else {
                     byID[report.id] = nil
                     continue
                 }
-                late.remove(report.id)
-                if let gate = report.gate { shares[host]?.close(until: now.addingReportingOverflow(gate).partialValue) }
+                if let gate = report.gate {
+                    shares[host]?.close(until: now.addingReportingOverflow(gate).partialValue)
+                } else if report.isOverloaded {
+                    shares[host]?.recordOverload(claimed: claimed, now: now)
+                } else if report.statusCode != nil {
+                    shares[host]?.recordSuccess(now: now)
+                }
             }
             try write(entries, now)
             try write(shares)
+            // Other workers may be waiting for a place among the concurrent requests of a host.
+            if shares.values.contains(where: { $0.limits.maximumConcurrentRequests != nil }) {
+                try database.announce(.work)
+            }
             try write(byID.values.filter { $0.result != nil })
-            return late
+            return states
         }
     }
 
@@ -45,10 +60,14 @@ extension WorkStore {
     private func shares(
         of entries: [LockedEntry], _ reports: [UUID: WorkReport], _ now: Int64, _ hasHosts: Bool
     ) throws(SharedQueueError) -> [String: HostShare] {
-        guard hasHosts || reports.values.contains(where: { $0.gate != nil }) else { return [:] }
-        let gated = Set(entries.filter { reports[$0.id]?.gate != nil }.map(\.host))
+        func isGated(_ report: WorkReport?) -> Bool { report.map { $0.gate != nil || $0.isOverloaded } ?? false }
+        guard hasHosts || reports.values.contains(where: isGated) else { return [:] }
+        let gated = Set(entries.filter { isGated(reports[$0.id]) }.map(\.host))
         let known = try shares(of: Set(entries.map(\.host)), now, locks: false)
-        let changed = gated.union(known.filter { $0.value.limits.retryShare != nil }.keys)
+        let changed = gated.union(
+            known.filter { _, share in
+                share.limits.retryShare != nil || share.limits.maximumConcurrentRequests != nil || share.failures > 0
+            }.keys)
         guard !changed.isEmpty else { return [:] }
         var shares = try shares(of: changed, now, locks: true)
         for host in gated where shares[host] == nil { shares[host] = HostShare(limits: HostLimits(), now: now) }
@@ -182,6 +201,7 @@ extension WorkStore {
             where: "e.deadline <= $1 AND e.state IN (\(WorkState.sources(of: .passDeadline).codes))", order: "e.deadline",
             limit, now)
         try remove(where: "e.expires <= $1", [.integer(now)], limit)
+        try removeHosts(now)
         let rows = try database.query(
             """
             SELECT min(e.due) - \(dialect.now) FROM entry AS e\(dialect.using("entry_due"))

@@ -50,6 +50,7 @@ package final class WorkStore {
             (standing.statusCode, standing.size, standing.error) = (row.int(13), row.integer(14), row.text(15))
             (standing.kept, standing.expires, standing.changed) = (row.integer(16), row.integer(17), row.integer(19) ?? 0)
             standing.hasBegun = row.integer(20) == 1
+            standing.rank = row.integer(21) ?? 0
             (self.old, self.standing) = (standing, standing)
         }
     }
@@ -57,8 +58,10 @@ package final class WorkStore {
     /// The columns read by ``LockedEntry``, of the table `e`.
     package static let standingColumns = """
         e.id, e.state, e.open, e.failed, e.policy, e.forgiven, e.due, e.deadline, e.attempts, e.attempt_limit, \
-        e.sends_again, e.lease, e.worker, e.status, e.size, e.error, e.kept, e.expires, e.host, e.changed, e.begun
+        e.sends_again, e.lease, e.worker, e.status, e.size, e.error, e.kept, e.expires, e.host, e.changed, e.begun, e.place
         """
+    /// The number of columns in ``standingColumns``, after which queries add others.
+    package static let standingColumnCount = 22
 
     /// Reads entries, and locks them in the order of their identifiers until the transaction ends.
     func lock(_ ids: some Collection<UUID>) throws(SharedQueueError) -> [LockedEntry] {
@@ -92,7 +95,7 @@ package final class WorkStore {
                 .integer(Int64(new.failedDependencies)), .integer(new.ignoresFailures ? 1 : 0), .integer(new.due),
                 .integer(new.deadline), .integer(Int64(new.attempts)), .integer(new.lease), .id(new.worker),
                 .integer(new.statusCode.map(Int64.init)), .integer(new.size), .text(new.error), .integer(new.expires),
-                .integer(new.changed), .integer(new.hasBegun ? 1 : 0),
+                .integer(new.changed), .integer(new.hasBegun ? 1 : 0), .integer(new.rank),
             ])
         }
         let table = dialect.rows(
@@ -101,16 +104,18 @@ package final class WorkStore {
                 ("id", .id), ("state", .integer), ("open", .integer), ("failed", .integer), ("forgiven", .integer),
                 ("due", .integer), ("deadline", .integer), ("attempts", .integer), ("lease", .integer), ("worker", .id),
                 ("status", .integer), ("size", .integer), ("error", .text), ("expires", .integer), ("changed", .integer),
-                ("begun", .integer),
+                ("begun", .integer), ("place", .integer),
             ])
         _ = try database.query(
             """
             UPDATE entry AS e SET state = r.state, open = r.open, failed = r.failed, forgiven = r.forgiven, due = r.due,
                 deadline = r.deadline, attempts = r.attempts, lease = r.lease, worker = r.worker, status = r.status,
-                size = r.size, error = r.error, expires = r.expires, changed = r.changed, begun = r.begun
+                size = r.size, error = r.error, expires = r.expires, changed = r.changed, begun = r.begun,
+                place = r.place
             FROM \(table) AS r WHERE e.id = r.id
             """, [rows.value])
-        if becomesReady { try database.announce(.work) }
+        // An entry that was taken away no longer counts in the limits of its host.
+        if becomesReady || isTaken { try database.announce(.work) }
         if isTaken { try database.announce(.control) }
     }
 

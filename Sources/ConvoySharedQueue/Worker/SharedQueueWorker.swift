@@ -16,8 +16,9 @@ import Foundation
 /// Each entry becomes an operation with the manager's settings, which runs in a queue of the worker. Retries follow
 /// ``Settings/retryPolicy`` instead of the manager's retry policy, because another worker may make the next attempt.
 ///
-/// A worker claims entries in advance, so that it need not wait for the database between two entries: as many as it
-/// runs concurrently, and up to eight times as many (but not more than 400) if they end within milliseconds. It holds a
+/// If entries end quickly, a worker claims more of them in advance, so that it need not wait for the database between
+/// two entries: as many as have ended in a tenth of a second, at most eight times as many as it runs concurrently, and
+/// at most 400. It gives back those that have not begun within a second, for other workers. It holds a
 /// lease on the claimed entries, and renews the lease three times in its duration. If the database cannot be reached,
 /// the worker continues until a tenth of the duration is left, and then cancels its entries. Results available by then
 /// are reported as soon as the database can be reached again.
@@ -54,9 +55,21 @@ public final class SharedQueueWorker: Sendable {
         public var folders: [String: URL] = [:]
         /// The object storages for response bodies, by the names used in requests. Each closure uploads a body.
         public var objectStorages: [String: ObjectStorageUpload] = [:]
+        /// Called with events that an operator may want to know, one at a time, on a queue of the worker.
+        public var eventHandler: (@Sendable (Event) -> Void)?
 
         /// Creates the default settings.
         public init() { name = "\(ProcessInfo.processInfo.hostName)/\(ProcessInfo.processInfo.processIdentifier)" }
+    }
+
+    /// An event in the life of a worker.
+    public enum Event: Sendable, Hashable {
+        /// The worker can use the database.
+        case connected
+        /// The worker cannot use the database, for the given reason, and keeps trying.
+        case disconnected(SharedQueueError)
+        /// An entry has failed permanently in this worker. The reason contains no secrets.
+        case failed(ClaimedEntry, reason: String?)
     }
 
     /// Uploads a body under a key, and returns the URL of the object.
@@ -73,12 +86,18 @@ public final class SharedQueueWorker: Sendable {
         public internal(set) var failedForNow = 0
         /// The number of attempts after which the entry has failed permanently.
         public internal(set) var failed = 0
-        /// The number of attempts that were abandoned, because the lease was lost or the worker was stopped.
+        /// The number of entries returned because this worker could not send their requests: it lacks a secret, a folder
+        /// or a storage, for example. These do not count as attempts.
+        public internal(set) var returned = 0
+        /// The number of attempts that were abandoned, because the lease was lost, the entry was cancelled or paused, the
+        /// worker was stopped, or another worker could begin sooner.
         public internal(set) var abandoned = 0
         /// The number of running entries.
         public internal(set) var running = 0
-        /// Whether the database can be reached.
+        /// Whether the database can be used.
         public internal(set) var isConnected = false
+        /// The reason why the database cannot be used; nil if it can, or has not been tried yet.
+        public internal(set) var connectionError: SharedQueueError?
     }
 
     private let core: WorkerCore

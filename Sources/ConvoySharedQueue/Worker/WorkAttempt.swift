@@ -13,12 +13,20 @@ final class WorkAttempt: @unchecked Sendable {
     let work: ClaimedWork
     private let worker: UUID
     private let core: WorkerCore
+    /// The time of the claim, and the time until which the request may be sent, on the monotonic clock.
+    let claimed: MonotonicTime
+    private let deadline: MonotonicTime
+
+    /// The time after which another worker may try what this one cannot do, in microseconds.
+    private static let otherWorkerDelay: Int64 = 5_000_000
 
     private struct State {
         var operation: HTTPRequestOperation?
         /// Whether the attempt was abandoned: another worker may have the entry by now, the entry was cancelled or
         /// paused, or the worker is stopping.
         var isAbandoned = false
+        /// Whether the operation prepares its request, or has sent it.
+        var hasStarted = false
         /// Whether the store has recorded that the request is about to be sent.
         var hasBegun = false
         var payload: WorkPayload?
@@ -28,17 +36,25 @@ final class WorkAttempt: @unchecked Sendable {
 
     private let state = Locked(State())
 
-    init(_ work: ClaimedWork, worker: UUID, core: WorkerCore) {
-        (self.work, self.worker, self.core) = (work, worker, core)
+    /// - Parameter claimed: The time before the claim, on the monotonic clock.
+    init(_ work: ClaimedWork, worker: UUID, claimed: MonotonicTime, core: WorkerCore) {
+        (self.work, self.worker, self.claimed, self.core) = (work, worker, claimed, core)
+        deadline = work.timeLeft.map { Nanoseconds.deadline(Double($0) / 1e6, after: claimed) } ?? .max
     }
 
     /// Whether the worker may still take actions that are visible to others.
     var mayGoOn: Bool { !state.withLock { $0.isAbandoned } && core.hasLeases }
 
-    /// Whether the operation is running or, if its request must not be sent twice, whether it may have been sent.
-    var hasBegun: Bool {
-        let operation = state.withLock { $0.operation }
-        return operation.map { $0.isExecuting || $0.isFinished || !work.sendsAgain } ?? false
+    /// Abandons the attempt if its operation has not started. Its request is then not sent.
+    func abandonIfWaiting() {
+        let operation = state.withLock { state -> HTTPRequestOperation? in
+            guard !state.hasStarted, let operation = state.operation, !operation.isExecuting, !operation.isFinished else {
+                return nil
+            }
+            state.isAbandoned = true
+            return operation
+        }
+        operation?.cancel()
     }
 
     func start() {
@@ -63,8 +79,14 @@ final class WorkAttempt: @unchecked Sendable {
         } catch {
             // The entry may have been written by another version, or another worker may have the folder or storage that
             // is missing here.
-            let isOurs = error is SharedQueueError || error is DecodingError
-            finish(isOurs ? .failedForNow(delay: 60_000_000) : .failed) { $0.error = Self.text(of: error, .standard) }
+            let isOurs: Bool
+            switch error {
+            case is DecodingError, SharedQueueError.missingPlace, SharedQueueError.missingSecrets: isOurs = true
+            default: isOurs = false
+            }
+            finish(isOurs ? .returned(delay: Self.otherWorkerDelay) : .failed) {
+                $0.error = Self.text(of: error, .standard)
+            }
         }
     }
 
@@ -112,12 +134,33 @@ final class WorkAttempt: @unchecked Sendable {
         operation.completionQueue = core.completionQueue
         operation.name = work.id.uuidString.lowercased()
         state.withLock { ($0.payload, $0.file) = (payload, file) }
-        core.configure(
-            operation,
-            SharedQueueWorker.ClaimedEntry(id: work.id, tag: work.tag.isEmpty ? nil : work.tag, attempt: work.attempts))
+        core.configure(operation, work.entry)
         stored.requireWithheld(in: operation) { SharedQueueError.missingSecrets($0) }
         if !work.sendsAgain { noteBeginning(of: operation) }
+        // A closure costs another request a thread.
+        if !work.sendsAgain || deadline != .max { checkStart(of: operation) }
         return operation
+    }
+
+    /// Checks before the request is sent that the attempt was not abandoned while it was waiting, and that the deadline
+    /// has not passed.
+    private func checkStart(of operation: HTTPRequestOperation) {
+        let prepare = operation.prepare
+        operation.prepare = { [self] request in
+            let mayStart = state.withLock { state in
+                state.hasStarted = true
+                return !state.isAbandoned
+            }
+            guard mayStart, MonotonicClock.now < deadline else { throw NothingSent(delay: 0) }
+            try prepare?(&request)
+        }
+    }
+
+    /// The error of an operation whose request was not sent, because the worker may not send it now.
+    private struct NothingSent: LocalizedError {
+        /// The time after which the entry may be claimed again, in microseconds.
+        let delay: Int64
+        var errorDescription: String? { "The request was not sent." }
     }
 
     /// Records that a request that must not be sent twice is about to be sent. Without the database, the request is not
@@ -130,10 +173,8 @@ final class WorkAttempt: @unchecked Sendable {
                 try store.begin(work.id, lease: work.lease)
             }
             if isHeld != false { state.withLock { $0.hasBegun = true } }
-            guard isHeld == true, mayGoOn else {
-                throw SharedQueueError.unavailable(
-                    "The request "
-                        + "was not sent.")
+            guard isHeld == true, mayGoOn, MonotonicClock.now < deadline else {
+                throw NothingSent(delay: isHeld == nil ? 1_000_000 : 0)
             }
         }
     }
@@ -167,7 +208,7 @@ final class WorkAttempt: @unchecked Sendable {
     private func conclude(_ operation: HTTPRequestOperation) {
         let (payload, isAbandoned, file) = state.withLock { ($0.payload, $0.isAbandoned, $0.file) }
         let error = operation.error
-        if isAbandoned, error != nil { return giveBack(operation) }
+        if isAbandoned, let error { return giveBack(operation, error) }
         guard let error else {
             guard let payload else { return finish(.succeeded) }
             return keep(operation, payload, file)
@@ -182,25 +223,25 @@ final class WorkAttempt: @unchecked Sendable {
         (policy.maximumRetryCount, policy.maximumDuration) = (.max, nil)
         policy.budget = nil
         if work.sendsAgain { policy.idempotentMethods.insert(work.method) }
-        var end = WorkReport.End.failed, gate: Int64?
-        if case .missingSecrets = error as? SharedQueueError {
+        var end = WorkReport.End.failed, gate: Int64?, isOverloaded = false
+        if let error = error as? NothingSent {
+            end = .returned(delay: error.delay)
+        } else if case .missingSecrets = error as? SharedQueueError {
             // Another worker may have the secrets.
-            end = .failedForNow(delay: 60_000_000)
-        } else if case .unavailable = error as? SharedQueueError {
-            end = .failedForNow(delay: 1_000_000)
-        } else if Self.isLocal(error) {
+            end = .returned(delay: Self.otherWorkerDelay)
+        } else if Self.isLocal(error), work.sendsAgain || operation.statusCode == nil {
             // The disk of this machine is full, or the folder is missing: another worker may succeed.
-            end = .failedForNow(delay: 60_000_000)
+            end = .returned(delay: Self.otherWorkerDelay)
         } else if operation.isCancelled {
             // The operation was cancelled by a handler of the program.
             end = .failed
         } else if let event = policy.evaluate(operation, retryCount: work.attempts - 1, elapsed: 0) {
             if case .retry(let delay) = event.decision {
                 end = .failedForNow(delay: SharedRequest.microseconds(delay))
-                gate = gateTime(event, delay, policy, operation)
+                (gate, isOverloaded) = overload(event, policy, operation)
             }
         }
-        finish(end, operation) { ($0.error, $0.gate) = (text, gate) }
+        finish(end, operation) { ($0.error, $0.gate, $0.isOverloaded) = (text, gate, isOverloaded) }
     }
 
     /// Returns whether the error concerns a file on this machine.
@@ -220,29 +261,41 @@ final class WorkAttempt: @unchecked Sendable {
         return (error as? URLError).map { codes.contains($0.code) } ?? false
     }
 
-    /// Returns the time for which no worker sends requests to the host, in microseconds, like the gate of a queue.
-    private func gateTime(
-        _ event: RetryEvent, _ delay: TimeInterval, _ policy: RetryPolicy, _ operation: HTTPRequestOperation
-    ) -> Int64? {
+    /// Returns whether the host is overloaded, and the time for which it accepts no requests, in microseconds, if it has
+    /// specified one.
+    private func overload(
+        _ event: RetryEvent, _ policy: RetryPolicy, _ operation: HTTPRequestOperation
+    ) -> (gate: Int64?, isOverloaded: Bool) {
         let isOverload =
             switch event.reason {
             case .status(let status): status == 429 || status == 503
             case .error(let error): error.code == .cannotConnectToHost
             default: false
             }
-        guard isOverload, operation.redirects.isEmpty else { return nil }
+        guard isOverload, operation.redirects.isEmpty else { return (nil, false) }
         let header = operation.response?.value(forHTTPHeaderField: "Retry-After")
-        let duration = min(header.flatMap(RetryAfter.seconds) ?? delay, policy.maximumGateDuration)
-        return duration > 0 ? SharedRequest.microseconds(duration) : nil
+        let duration = header.flatMap(RetryAfter.seconds).map { min($0, policy.maximumGateDuration) } ?? 0
+        return duration > 0 ? (SharedRequest.microseconds(duration), true) : (nil, true)
     }
 
     /// Gives back the entry of an abandoned attempt. If the request must not be sent twice and may have arrived, the
     /// entry fails.
-    private func giveBack(_ operation: HTTPRequestOperation) {
+    private func giveBack(_ operation: HTTPRequestOperation, _ error: (any Error)? = nil) {
         if !work.sendsAgain, state.withLock({ $0.hasBegun }) {
+            // The store has recorded that the request is about to be sent, but it was not.
+            if error is NothingSent { return finish(.returned(delay: 0)) }
             return finish(.failed, operation) { $0.error = WorkStanding.unknownOutcome }
         }
         core.end(self, with: nil)
+    }
+
+    /// Reports that the response could not be stored. A request that must not be sent twice is not repeated.
+    private func failToKeep(_ operation: HTTPRequestOperation, _ error: any Error) {
+        let text = Self.text(of: error, .standard)
+        guard work.sendsAgain else {
+            return finish(.failed, operation) { $0.error = "The response could not be stored. \(text)" }
+        }
+        finish(.failedForNow(delay: 60_000_000), operation) { $0.error = text }
     }
 
     /// Stores the requested part of a response, then reports the result.
@@ -260,7 +313,7 @@ final class WorkAttempt: @unchecked Sendable {
                     try writer.commit()
                     finish(.succeeded, operation) { $0.result?.place = file.absoluteString }
                 } catch {
-                    finish(.failedForNow(delay: 60_000_000), operation) { $0.error = Self.text(of: error, .standard) }
+                    failToKeep(operation, error)
                 }
             }
         } else if let name = payload.storage, let upload = core.settings.objectStorages[name], let key = payload.path {
@@ -270,7 +323,7 @@ final class WorkAttempt: @unchecked Sendable {
                     let url = try await upload(data, key, type)
                     finish(.succeeded, operation) { $0.result?.place = Redaction.url(url.absoluteString) }
                 } catch {
-                    finish(.failedForNow(delay: 60_000_000), operation) { $0.error = Self.text(of: error, .standard) }
+                    failToKeep(operation, error)
                 }
             }
         } else {

@@ -16,10 +16,21 @@ final class WorkerCore: @unchecked Sendable {
     /// The queue that monitors the leases while the loop waits for the database.
     private let watch = DispatchQueue(label: "Convoy.SharedQueueWorker.Leases")
 
+    /// The queue on which events are handled, so that a slow handler delays neither the loop nor the leases.
+    private let events = DispatchQueue(label: "Convoy.SharedQueueWorker.Events")
+    /// The time for which an entry that was claimed in advance may wait, in nanoseconds.
+    private static let longestWait: UInt64 = 1_000_000_000
+
     /// The state shared by the loop and other threads.
     private struct Shared {
         var running: [UUID: WorkAttempt] = [:]
         var reports: [WorkReport] = []
+        /// The reported entries, for events.
+        var reported: [UUID: SharedQueueWorker.ClaimedEntry] = [:]
+        /// The number of attempts that have ended since the rate was measured, and the number of consecutive attempts
+        /// that this worker could not make.
+        var ended = 0
+        var unfit = 0
         /// The leases to return.
         var released: [UUID: Int64] = [:]
         var stop: SharedQueueWorker.Stop?
@@ -88,11 +99,9 @@ final class WorkerCore: @unchecked Sendable {
             guard shared.running[attempt.work.id] === attempt else { return nil }
             if let report {
                 shared.reports.append(report)
-                switch report.end {
-                case .succeeded: shared.statistics.succeeded += 1
-                case .failedForNow: shared.statistics.failedForNow += 1
-                case .failed: shared.statistics.failed += 1
-                }
+                shared.reported[report.id] = attempt.work.entry
+                shared.ended += 1
+                if case .returned = report.end { shared.unfit += 1 } else { shared.unfit = 0 }
             } else {
                 shared.released[attempt.work.id] = attempt.work.lease
                 shared.statistics.abandoned += 1
@@ -135,10 +144,12 @@ final class WorkerCore: @unchecked Sendable {
         /// The times at which maintenance is due, and at which to claim again without an announcement.
         var maintenance: MonotonicTime = 0
         var claim: MonotonicTime = 0
-        /// The number of entries claimed in advance, so that the running ones need not wait for the database, and the
-        /// time of the last claim.
+        /// The number of entries to claim in advance, so that the running ones need not wait for the database, and the
+        /// time at which it was last determined.
         var ahead = 0
-        var claimed: MonotonicTime = 0
+        var measured: MonotonicTime = 0
+        /// The time before which nothing is claimed, because the worker could not execute its last entries.
+        var rest: MonotonicTime = 0
         /// Whether the last claim found entries that exceed the limits of their host.
         var isHeldBack = false
         /// The time at which to reconnect.
@@ -152,7 +163,7 @@ final class WorkerCore: @unchecked Sendable {
         defer { listener.withLock { $0 }?.interrupt() }
         while true {
             let stop = shared.withLock { $0.stop }
-            if stop == .now { abandonAll() } else if stop != nil { giveBackWhatWaits() }
+            if stop == .now { abandonAll() } else { giveBackWhatWaits(longerThan: stop == nil ? Self.longestWait : 0) }
             if MonotonicClock.now >= standing.end { loseLeases(&standing) }
             do throws(SharedQueueError) {
                 if MonotonicClock.now >= standing.reconnection || store != nil {
@@ -161,7 +172,7 @@ final class WorkerCore: @unchecked Sendable {
                     (store, wasOpen) = (current, true)
                     try turn(current, &standing, isStopping: stop != nil)
                     standing.delay = 0.05
-                    shared.withLock { $0.statistics.isConnected = true }
+                    noteConnection(nil)
                     if stop != nil, isIdle {
                         if standing.isRegistered { try? current.unregister(standing.worker) }
                         return .success(())
@@ -177,7 +188,7 @@ final class WorkerCore: @unchecked Sendable {
                 default: break
                 }
                 store = nil
-                shared.withLock { $0.statistics.isConnected = false }
+                noteConnection(error)
                 standing.reconnection = Nanoseconds.deadline(standing.delay, after: MonotonicClock.now)
                 standing.delay = min(standing.delay * 2, 5)
                 // Do not wait for an unreachable database if there is nothing to report, or if the worker must stop
@@ -220,27 +231,86 @@ final class WorkerCore: @unchecked Sendable {
         let (reports, released) = shared.withLock { ($0.reports, $0.released) }
         if !reports.isEmpty {
             do throws(SharedQueueError) {
-                _ = try store.report(reports)
+                settle(reports, try store.report(reports))
             } catch {
-                guard case .failed = error, reports.count > 1 else { throw error }
-                // A report cannot be stored because of its contents. Store the others, and let the lease of this one
-                // expire.
-                for report in reports { _ = try? store.report([report]) }
+                guard case .failed = error else { throw error }
+                try reportOneByOne(store, reports)
             }
-            let hasRoom = standing.isHeldBack
-            shared.withLock { shared in
-                shared.reports.removeFirst(reports.count)
-                if hasRoom { shared.hasWork = true }
+            if standing.isHeldBack { shared.withLock { $0.hasWork = true } }
+            for report in reports {
+                switch report.end {
+                case .failedForNow(let delay), .returned(let delay):
+                    let due = Nanoseconds.deadline(Double(delay) / 1e6, after: MonotonicClock.now)
+                    standing.maintenance = min(standing.maintenance, due)
+                case .succeeded, .failed: break
+                }
             }
-            for case .failedForNow(let delay) in reports.map(\.end) {
-                let due = Nanoseconds.deadline(Double(delay) / 1e6, after: MonotonicClock.now)
-                standing.maintenance = min(standing.maintenance, due)
+            let unfit = shared.withLock { $0.unfit }
+            if unfit >= settings.maximumConcurrentJobs {
+                // Workers that can execute the entries come first.
+                standing.rest = Nanoseconds.deadline(Double(min(unfit, 30)), after: MonotonicClock.now)
             }
         }
         if !released.isEmpty {
             try store.release(released, worker: standing.worker)
             shared.withLock { shared in for id in released.keys { shared.released[id] = nil } }
         }
+    }
+
+    /// Stores reports that the database has rejected together. One that it also rejects alone is stored without the
+    /// response. A report that cannot be stored is kept, because the entry must not be released.
+    private func reportOneByOne(_ store: WorkStore, _ reports: [WorkReport]) throws(SharedQueueError) {
+        for report in reports {
+            do throws(SharedQueueError) {
+                settle([report], try store.report([report]))
+            } catch {
+                guard case .failed(let text) = error else { throw error }
+                var bare = report
+                (bare.result, bare.error) = (nil, "The response could not be stored: \(text)")
+                settle([report], try store.report([bare]))
+            }
+        }
+    }
+
+    /// Removes stored reports, and counts the results.
+    private func settle(_ reports: [WorkReport], _ states: [UUID: WorkState]) {
+        var failed: [(SharedQueueWorker.ClaimedEntry, String?)] = []
+        shared.withLock { shared in
+            let stored = Dictionary(reports.map { ($0.id, $0.lease) }, uniquingKeysWith: { $1 })
+            shared.reports.removeAll { stored[$0.id] == $0.lease }
+            for report in reports {
+                let entry = shared.reported.removeValue(forKey: report.id)
+                switch states[report.id] {
+                case .done: shared.statistics.succeeded += 1
+                case .failed:
+                    shared.statistics.failed += 1
+                    if let entry { failed.append((entry, report.error)) }
+                case nil, .cancelled, .paused: shared.statistics.abandoned += 1
+                case .waiting, .held, .ready, .leased, .retrying:
+                    if case .returned = report.end {
+                        shared.statistics.returned += 1
+                    } else {
+                        shared.statistics.failedForNow += 1
+                    }
+                }
+            }
+        }
+        for (entry, reason) in failed { send(.failed(entry, reason: reason)) }
+    }
+
+    /// Records whether the database can be used, and announces changes.
+    private func noteConnection(_ error: SharedQueueError?) {
+        let hasChanged = shared.withLock { shared in
+            let statistics = shared.statistics
+            (shared.statistics.isConnected, shared.statistics.connectionError) = (error == nil, error)
+            return statistics.isConnected != (error == nil) || statistics.connectionError != error
+        }
+        if hasChanged { send(error.map { .disconnected($0) } ?? .connected) }
+    }
+
+    private func send(_ event: SharedQueueWorker.Event) {
+        guard let handler = settings.eventHandler else { return }
+        events.async { handler(event) }
     }
 
     private func renew(_ store: WorkStore, _ standing: inout LoopState) throws(SharedQueueError) {
@@ -292,69 +362,81 @@ final class WorkerCore: @unchecked Sendable {
         for attempt in shared.withLock({ Array($0.running.values) }) { attempt.abandon() }
     }
 
-    /// Gives back entries that were claimed in advance and have not begun.
-    private func giveBackWhatWaits() {
-        for attempt in shared.withLock({ Array($0.running.values) }) where !attempt.hasBegun {
-            attempt.abandon()
+    /// Gives back entries that were claimed in advance and have waited for some time, so that idle workers can execute
+    /// them.
+    private func giveBackWhatWaits(longerThan time: UInt64) {
+        let jobs = settings.maximumConcurrentJobs
+        let attempts = shared.withLock { shared in
+            time > 0 && shared.running.count <= jobs ? [] : Array(shared.running.values)
         }
+        let now = MonotonicClock.now
+        for attempt in attempts where now - min(now, attempt.claimed) >= time { attempt.abandonIfWaiting() }
     }
 
     private func claim(_ store: WorkStore, _ standing: inout LoopState) throws(SharedQueueError) {
-        let room = room(standing)
-        guard isEnough(room, standing), shared.withLock({ $0.hasWork }) || MonotonicClock.now >= standing.claim else {
+        measure(&standing)
+        let room = room(standing), start = MonotonicClock.now
+        guard start >= standing.rest, isEnough(room, standing),
+            shared.withLock({ $0.hasWork }) || MonotonicClock.now >= standing.claim
+        else {
             return
         }
         shared.withLock { $0.hasWork = false }
         let claim = try store.claim(worker: standing.worker, limit: room, tags: settings.tags)
         if claim.isUnknown { return loseLeases(&standing) }
-        let attempts = claim.entries.map { WorkAttempt($0, worker: standing.worker, core: self) }
+        let attempts = claim.entries.map { WorkAttempt($0, worker: standing.worker, claimed: start, core: self) }
         shared.withLock { shared in
             for attempt in attempts { shared.running[attempt.work.id] = attempt }
             shared.statistics.claimed += attempts.count
             // After a full claim, more entries may be ready.
             if attempts.count == room { shared.hasWork = true }
         }
-        adapt(&standing, isFull: attempts.count == room)
         standing.isHeldBack = claim.isHeldBack
         for attempt in attempts { attempt.start() }
         // Poll for entries that were not announced.
         let pause: TimeInterval = shared.withLock { $0.isListening } ? 5 : 1
-        let wait = claim.wait.map { Double($0) / 1e6 } ?? (claim.isHeldBack ? 0.05 : pause)
+        let wait = claim.wait.map { Double($0) / 1e6 } ?? pause
         standing.claim = Nanoseconds.deadline(min(max(0.002, wait), pause), after: MonotonicClock.now)
     }
 
     /// Returns the number of entries that may be claimed.
     private func room(_ standing: LoopState) -> Int {
-        settings.maximumConcurrentJobs + ahead(standing) - shared.withLock { $0.running.count }
+        settings.maximumConcurrentJobs + standing.ahead - shared.withLock { $0.running.count }
     }
 
-    private func ahead(_ standing: LoopState) -> Int { max(standing.ahead, settings.maximumConcurrentJobs) }
-
     /// Returns whether a claim is worthwhile: half of the entries claimed in advance have been used.
-    private func isEnough(_ room: Int, _ standing: LoopState) -> Bool { room >= ahead(standing) / 2 + 1 }
+    private func isEnough(_ room: Int, _ standing: LoopState) -> Bool { room >= standing.ahead / 2 + 1 }
 
-    /// Claims more entries in advance if they are used up within milliseconds, and fewer if they last.
-    private func adapt(_ standing: inout LoopState, isFull: Bool) {
-        let now = MonotonicClock.now
-        let passed = now - min(now, standing.claimed)
-        standing.claimed = now
-        let jobs = settings.maximumConcurrentJobs
-        if isFull, passed < 30_000_000 {
-            standing.ahead = min(ahead(standing) * 2, max(jobs, min(8 * jobs, 400)))
-        } else if passed > 200_000_000 {
-            standing.ahead = max(jobs, ahead(standing) / 2)
+    /// Determines how many entries to claim in advance: as many as have ended in a tenth of a second.
+    private func measure(_ standing: inout LoopState) {
+        let now = MonotonicClock.now, passed = now - min(now, standing.measured)
+        guard passed >= 50_000_000 else { return }
+        let ended = shared.withLock { shared in
+            defer { shared.ended = 0 }
+            return shared.ended
         }
+        standing.measured = now
+        let justified = Int(min(Double(ended) * 1e8 / Double(passed), 400))
+        standing.ahead = min(justified, 8 * settings.maximumConcurrentJobs)
     }
 
     private func sleep(_ standing: LoopState, isConnected: Bool) {
         let shared = self.shared.withLock { $0 }
         let hasReports = !shared.reports.isEmpty || !shared.released.isEmpty
         let hasRoom = isEnough(room(standing), standing)
-        if isConnected, hasReports || (shared.hasWork && hasRoom && shared.stop == nil) || shared.mustCompare { return }
+        if isConnected,
+            hasReports || (shared.hasWork && hasRoom && shared.stop == nil && MonotonicClock.now >= standing.rest)
+                || shared.mustCompare
+        {
+            return
+        }
         var end = min(standing.end, standing.renewed + Nanoseconds.clamping(seconds: settings.leaseDuration / 3))
         if isConnected {
             end = min(end, standing.maintenance)
-            if shared.stop == nil, hasRoom { end = min(end, standing.claim) }
+            if shared.stop == nil, hasRoom { end = min(end, max(standing.claim, standing.rest)) }
+            if shared.running.count > settings.maximumConcurrentJobs {
+                end = min(end, MonotonicClock.now + Self.longestWait / 2)
+            }
         } else {
             end = min(standing.end, standing.reconnection)
         }
