@@ -27,6 +27,11 @@ final class PostgresConnection {
         }
         convoy_ignore_notices(handle)
         PQsetnonblocking(handle, 1)
+        // `PGCLIENTENCODING` and the address may specify another encoding.
+        guard PQsetClientEncoding(handle, "UTF8") == 0 else {
+            let text = Self.line(PQerrorMessage(handle))
+            throw .failed("The database cannot convert text to UTF-8: \(text)")
+        }
     }
 
     deinit { PQfinish(handle) }
@@ -108,7 +113,8 @@ final class PostgresConnection {
     /// Runs a closure in a transaction.
     func transaction<Result>(_ body: () throws(SharedQueueError) -> Result) throws(SharedQueueError) -> Result {
         guard !isInTransaction else { return try body() }
-        try execute("BEGIN")
+        // The default level of the database may be another, under which limits and migrations would not be safe.
+        try execute("BEGIN ISOLATION LEVEL READ COMMITTED")
         isInTransaction = true
         defer { isInTransaction = false }
         do throws(SharedQueueError) {
@@ -256,6 +262,8 @@ final class PostgresConnection {
         // The server is shutting down, has crashed or is starting; it has no free connections; or it is read-only after
         // a failover.
         case "57P01", "57P02", "57P03", "57P05", "53300", "25006": .unavailable(text)
+        // The statement or the transaction took too long, or was cancelled by an operator.
+        case "57014", "25P03", "25P04": .unavailable(text)
         case "42501": .denied(text)
         default:
             switch state.prefix(2) {
