@@ -22,6 +22,7 @@ enum QueueMetrics {
                     ("{outcome=\"succeeded\"}", statistics.succeeded),
                     ("{outcome=\"failed_for_now\"}", statistics.failedForNow),
                     ("{outcome=\"failed\"}", statistics.failed), ("{outcome=\"abandoned\"}", statistics.abandoned),
+                    ("{outcome=\"returned\"}", statistics.returned),
                 ])
             add("convoy_worker_running", "gauge", "Entries that this worker is processing.", [("", statistics.running)])
             add(

@@ -1,5 +1,6 @@
 import Convoy
 import ConvoySharedQueue
+import ConvoySupport
 import Dispatch
 import Foundation
 import FoundationNetworking
@@ -10,6 +11,9 @@ final class WorkBoard: Sendable {
     private let printsJSON: Bool
     /// The queue on which lines are written, so that a slow reader does not block transfers.
     private let queue = DispatchQueue(label: "convoy.work")
+
+    /// Whether a message says that the database cannot be used.
+    private let wasDisconnected = Locked(false)
 
     init(_ display: Display, printsJSON: Bool) { (self.display, self.printsJSON) = (display, printsJSON) }
 
@@ -51,6 +55,28 @@ final class WorkBoard: Sendable {
         }
     }
 
+    /// Reports the state of the database and entries that have failed permanently.
+    func report(_ event: SharedQueueWorker.Event) {
+        queue.async { [self] in
+            switch event {
+            case .connected:
+                guard
+                    wasDisconnected.withLock({ was in
+                        defer { was = false }; return was
+                    })
+                else { return }
+                display.complain("the database of the queue can be used again")
+            case .disconnected(let error):
+                wasDisconnected.withLock { $0 = true }
+                display.complain("\(ErrorText.line(for: error)); trying again", isMarked: true)
+            case .failed(let entry, let reason):
+                guard !printsJSON else { return }
+                let reason = reason.map { ": \(Printable.line($0))" } ?? ""
+                display.complain("\(entry.id.text) has failed permanently\(reason)", isMarked: true)
+            }
+        }
+    }
+
     /// Reports that the worker is about to stop.
     func showStop() {
         queue.async { [display] in
@@ -77,7 +103,8 @@ final class WorkBoard: Sendable {
         var parts = ["\(statistics.succeeded) succeeded"]
         if statistics.failedForNow > 0 { parts.append("\(statistics.failedForNow) to be retried") }
         if statistics.failed > 0 { parts.append("\(statistics.failed) failed") }
-        if statistics.abandoned > 0 { parts.append("\(statistics.abandoned) returned to the queue") }
+        let returned = statistics.abandoned + statistics.returned
+        if returned > 0 { parts.append("\(returned) returned to the queue") }
         display.say(parts.joined(separator: ", "))
     }
 }

@@ -11,10 +11,11 @@ enum WorkCommand {
         if let word = options.arguments.first { throw options.usage("unexpected argument '\(Printable.line(word))'") }
         let display = try Display(options, printsBodies: false)
         let queue = SharedQueue(store: try QueueStore.store(options))
-        let settings = try workerSettings(options)
+        var settings = try workerSettings(options)
         let headers = try SuppliedHeaders(options)
         let transfers = try transferSettings(options, headers, display)
         let board = WorkBoard(display, printsJSON: options.has("json"))
+        settings.eventHandler = { board.report($0) }
         let count = Atomic(0)
         let worker = SharedQueueWorker(
             queue: queue, manager: HTTPRequestOperationManager(baseURL: nil), settings: settings
@@ -41,7 +42,9 @@ enum WorkCommand {
         board.finish(worker.statistics)
         if let error { throw QueueCall.toolError(error) }
         let hasFailed = options.has("until-empty") && worker.statistics.failed > 0
-        return transfers.finish(hasFailed || Display.hasFailed ? .failure : .success, display)
+        // The worker stopped without having reported to its database.
+        let isDisconnected = worker.statistics.connectionError != nil
+        return transfers.finish(hasFailed || isDisconnected || Display.hasFailed ? .failure : .success, display)
     }
 
     private static func filter(tag: String) -> SharedQueue.Filter {
