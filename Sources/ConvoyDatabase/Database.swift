@@ -156,6 +156,27 @@ package final class Database: @unchecked Sendable {
         guard result == SQLITE_OK else { throw error(result) }
     }
 
+    /// Adds an SQL function without arguments that returns a number.
+    ///
+    /// - Parameter name: The name, which must be ASCII.
+    package func addFunction(_ name: String, _ value: @escaping @Sendable () -> Int64) throws(DatabaseError) {
+        final class Function {
+            let value: @Sendable () -> Int64
+            init(_ value: @escaping @Sendable () -> Int64) { self.value = value }
+        }
+        let result = sqlite3_create_function_v2(
+            handle, name, 0, SQLITE_UTF8 | SQLITE_INNOCUOUS, Unmanaged.passRetained(Function(value)).toOpaque(),
+            { context, _, _ in
+                guard let data = sqlite3_user_data(context) else { return sqlite3_result_null(context) }
+                sqlite3_result_int64(context, Unmanaged<Function>.fromOpaque(data).takeUnretainedValue().value())
+            }, nil, nil,
+            // SQLite also calls this if the function cannot be added.
+            { data in
+                if let data { Unmanaged<Function>.fromOpaque(data).release() }
+            })
+        guard result == SQLITE_OK else { throw error(result) }
+    }
+
     // MARK: Transactions
 
     /// Runs a closure in a transaction that holds the write lock from its start, and commits it. If the closure throws

@@ -160,23 +160,8 @@ struct CacheClock: Sendable {
         self.now = now
     }
 
-    static let system = CacheClock(boot: currentBoot()) {
-        CacheTime(wall: read(CLOCK_REALTIME), up: read(CLOCK_BOOTTIME))
-    }
-
-    /// Returns the kernel's identifier of this boot; if it is unavailable, a random number, which no stored identifier
-    /// equals.
-    private static func currentBoot() -> Int64 {
-        guard let text = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8),
-            let id = UUID(uuidString: String(text.prefix(36)))
-        else { return .random(in: 1 ... .max) }
-        return withUnsafeBytes(of: id.uuid) { $0.loadUnaligned(as: Int64.self) }
-    }
-
-    private static func read(_ clock: clockid_t) -> Int64 {
-        var time = timespec()
-        clock_gettime(clock, &time)
-        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+    static let system = CacheClock(boot: SystemClock.boot) {
+        CacheTime(wall: SystemClock.wall / 1000, up: SystemClock.up / 1000)
     }
 }
 

@@ -10,12 +10,13 @@ final class SQLiteWorkDatabase: WorkDatabase {
     var dialect: WorkDialect { Self.dialect }
     var isBroken: Bool { !database.isCurrent }
 
-    init(path: String) throws(SharedQueueError) {
+    init(path: String, clock: QueueClock = .system) throws(SharedQueueError) {
         do throws(DatabaseError) {
             database = try Database(path: path, schema: Self.schema, busyTimeout: 30)
             // Enqueued entries must survive a power failure.
             try database.execute("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON")
             try database.addUnhexed()
+            try clock.add(to: database)
         } catch {
             throw SharedQueueError(error)
         }
@@ -72,12 +73,15 @@ final class SQLiteWorkDatabase: WorkDatabase {
                 ('request', 'request', '1000000 1'), ('result', 'result', '1000000 1');
             ANALYZE sqlite_schema;
             """,
-            "ALTER TABLE host ADD COLUMN failures INTEGER NOT NULL DEFAULT 0",
+            """
+            ALTER TABLE host ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
+            CREATE TABLE clock (boot INTEGER NOT NULL, ahead INTEGER NOT NULL);
+            """,
         ])
 
     static let dialect = WorkDialect(
-        now: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)", forUpdate: "", forUpdateSkippingLocked: "",
-        forShare: "", using: { " INDEXED BY \($0)" },
+        now: QueueClock.function, forUpdate: "", forUpdateSkippingLocked: "", forShare: "",
+        using: { " INDEXED BY \($0)" },
         rows: { parameter, columns in
             let list = columns.enumerated().map { index, column in
                 let value = "json_extract(value, '$[\(index)]')"

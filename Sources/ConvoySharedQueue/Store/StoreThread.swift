@@ -8,7 +8,7 @@ final class StoreThread: @unchecked Sendable {
     private typealias Job = (StoreThread) -> Void
 
     private let open: Opening
-    private let condition = NSCondition()
+    private let condition = MonotonicCondition()
     // The condition guards the following properties.
     private var jobs = Backlog<Job>()
     private var isClosed = false
@@ -67,7 +67,7 @@ final class StoreThread: @unchecked Sendable {
         while true {
             condition.lock()
             // Close the connection if it is unused for a minute.
-            let end = Date(timeIntervalSinceNow: 60)
+            let end = MonotonicClock.now + 60_000_000_000
             while jobs.isEmpty, !isClosed, condition.wait(until: end) {}
             guard let job = jobs.popFirst() else {
                 isRunning = false
@@ -111,14 +111,14 @@ final class StoreThread: @unchecked Sendable {
     private func wait(_ seconds: TimeInterval) {
         condition.lock()
         defer { condition.unlock() }
-        let end = Date(timeIntervalSinceNow: seconds)
+        let end = Nanoseconds.deadline(seconds, after: MonotonicClock.now)
         while !isClosed, condition.wait(until: end) {}
     }
 }
 
 /// A wait that another thread can interrupt.
 package final class Interruption: @unchecked Sendable {
-    private let condition = NSCondition()
+    private let condition = MonotonicCondition()
     private var isInterrupted = false
 
     package init() {}
@@ -127,7 +127,7 @@ package final class Interruption: @unchecked Sendable {
     package func wait(milliseconds: Int) -> Bool {
         condition.lock()
         defer { condition.unlock() }
-        let end = Date(timeIntervalSinceNow: Double(milliseconds) / 1000)
+        let end = Nanoseconds.deadline(Double(milliseconds) / 1000, after: MonotonicClock.now)
         while !isInterrupted, condition.wait(until: end) {}
         defer { isInterrupted = false }
         return isInterrupted

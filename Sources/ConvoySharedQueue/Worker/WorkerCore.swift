@@ -19,10 +19,10 @@ final class WorkerCore: @unchecked Sendable {
     /// The queue on which events are handled, so that a slow handler delays neither the loop nor the leases.
     private let events = DispatchQueue(label: "Convoy.SharedQueueWorker.Events")
     /// The time for which an entry that was claimed in advance may wait, in nanoseconds.
-    private static let longestWait: UInt64 = 1_000_000_000
+    static let longestWait: UInt64 = 1_000_000_000
 
     /// The state shared by the loop and other threads.
-    private struct Shared {
+    struct Shared {
         var running: [UUID: WorkAttempt] = [:]
         var reports: [WorkReport] = []
         /// The reported entries, for events.
@@ -45,7 +45,7 @@ final class WorkerCore: @unchecked Sendable {
         var statistics = SharedQueueWorker.Statistics()
     }
 
-    private let shared = Locked(Shared())
+    let shared = Locked(Shared())
     private let signal = Interruption()
     private let listener = Locked<(any WorkListener)?>(nil)
 
@@ -134,7 +134,7 @@ final class WorkerCore: @unchecked Sendable {
     // MARK: The loop
 
     /// The state of the claiming loop, used on its thread only.
-    private struct LoopState {
+    struct LoopState {
         /// The identifier of the worker, which changes after the worker was considered dead.
         var worker = UUID()
         var isRegistered = false
@@ -227,77 +227,6 @@ final class WorkerCore: @unchecked Sendable {
         if !isStopping { try claim(store, &standing) }
     }
 
-    private func report(_ store: WorkStore, _ standing: inout LoopState) throws(SharedQueueError) {
-        let (reports, released) = shared.withLock { ($0.reports, $0.released) }
-        if !reports.isEmpty {
-            do throws(SharedQueueError) {
-                settle(reports, try store.report(reports))
-            } catch {
-                guard case .failed = error else { throw error }
-                try reportOneByOne(store, reports)
-            }
-            if standing.isHeldBack { shared.withLock { $0.hasWork = true } }
-            for report in reports {
-                switch report.end {
-                case .failedForNow(let delay), .returned(let delay):
-                    let due = Nanoseconds.deadline(Double(delay) / 1e6, after: MonotonicClock.now)
-                    standing.maintenance = min(standing.maintenance, due)
-                case .succeeded, .failed: break
-                }
-            }
-            let unfit = shared.withLock { $0.unfit }
-            if unfit >= settings.maximumConcurrentJobs {
-                // Workers that can execute the entries come first.
-                standing.rest = Nanoseconds.deadline(Double(min(unfit, 30)), after: MonotonicClock.now)
-            }
-        }
-        if !released.isEmpty {
-            try store.release(released, worker: standing.worker)
-            shared.withLock { shared in for id in released.keys { shared.released[id] = nil } }
-        }
-    }
-
-    /// Stores reports that the database has rejected together. One that it also rejects alone is stored without the
-    /// response. A report that cannot be stored is kept, because the entry must not be released.
-    private func reportOneByOne(_ store: WorkStore, _ reports: [WorkReport]) throws(SharedQueueError) {
-        for report in reports {
-            do throws(SharedQueueError) {
-                settle([report], try store.report([report]))
-            } catch {
-                guard case .failed(let text) = error else { throw error }
-                var bare = report
-                (bare.result, bare.error) = (nil, "The response could not be stored: \(text)")
-                settle([report], try store.report([bare]))
-            }
-        }
-    }
-
-    /// Removes stored reports, and counts the results.
-    private func settle(_ reports: [WorkReport], _ states: [UUID: WorkState]) {
-        var failed: [(SharedQueueWorker.ClaimedEntry, String?)] = []
-        shared.withLock { shared in
-            let stored = Dictionary(reports.map { ($0.id, $0.lease) }, uniquingKeysWith: { $1 })
-            shared.reports.removeAll { stored[$0.id] == $0.lease }
-            for report in reports {
-                let entry = shared.reported.removeValue(forKey: report.id)
-                switch states[report.id] {
-                case .done: shared.statistics.succeeded += 1
-                case .failed:
-                    shared.statistics.failed += 1
-                    if let entry { failed.append((entry, report.error)) }
-                case nil, .cancelled, .paused: shared.statistics.abandoned += 1
-                case .waiting, .held, .ready, .leased, .retrying:
-                    if case .returned = report.end {
-                        shared.statistics.returned += 1
-                    } else {
-                        shared.statistics.failedForNow += 1
-                    }
-                }
-            }
-        }
-        for (entry, reason) in failed { send(.failed(entry, reason: reason)) }
-    }
-
     /// Records whether the database can be used, and announces changes.
     private func noteConnection(_ error: SharedQueueError?) {
         let hasChanged = shared.withLock { shared in
@@ -308,7 +237,7 @@ final class WorkerCore: @unchecked Sendable {
         if hasChanged { send(error.map { .disconnected($0) } ?? .connected) }
     }
 
-    private func send(_ event: SharedQueueWorker.Event) {
+    func send(_ event: SharedQueueWorker.Event) {
         guard let handler = settings.eventHandler else { return }
         events.async { handler(event) }
     }
@@ -352,7 +281,7 @@ final class WorkerCore: @unchecked Sendable {
     }
 
     /// Starts over with a new identifier, because the leases have expired or the worker is considered dead.
-    private func loseLeases(_ standing: inout LoopState) {
+    func loseLeases(_ standing: inout LoopState) {
         abandonAll()
         shared.withLock { ($0.released, $0.leaseEnd) = ([:], .max) }
         (standing.worker, standing.isRegistered, standing.end) = (UUID(), false, .max)
@@ -360,64 +289,6 @@ final class WorkerCore: @unchecked Sendable {
 
     private func abandonAll() {
         for attempt in shared.withLock({ Array($0.running.values) }) { attempt.abandon() }
-    }
-
-    /// Gives back entries that were claimed in advance and have waited for some time, so that idle workers can execute
-    /// them.
-    private func giveBackWhatWaits(longerThan time: UInt64) {
-        let jobs = settings.maximumConcurrentJobs
-        let attempts = shared.withLock { shared in
-            time > 0 && shared.running.count <= jobs ? [] : Array(shared.running.values)
-        }
-        let now = MonotonicClock.now
-        for attempt in attempts where now - min(now, attempt.claimed) >= time { attempt.abandonIfWaiting() }
-    }
-
-    private func claim(_ store: WorkStore, _ standing: inout LoopState) throws(SharedQueueError) {
-        measure(&standing)
-        let room = room(standing), start = MonotonicClock.now
-        guard start >= standing.rest, isEnough(room, standing),
-            shared.withLock({ $0.hasWork }) || MonotonicClock.now >= standing.claim
-        else {
-            return
-        }
-        shared.withLock { $0.hasWork = false }
-        let claim = try store.claim(worker: standing.worker, limit: room, tags: settings.tags)
-        if claim.isUnknown { return loseLeases(&standing) }
-        let attempts = claim.entries.map { WorkAttempt($0, worker: standing.worker, claimed: start, core: self) }
-        shared.withLock { shared in
-            for attempt in attempts { shared.running[attempt.work.id] = attempt }
-            shared.statistics.claimed += attempts.count
-            // After a full claim, more entries may be ready.
-            if attempts.count == room { shared.hasWork = true }
-        }
-        standing.isHeldBack = claim.isHeldBack
-        for attempt in attempts { attempt.start() }
-        // Poll for entries that were not announced.
-        let pause: TimeInterval = shared.withLock { $0.isListening } ? 5 : 1
-        let wait = claim.wait.map { Double($0) / 1e6 } ?? pause
-        standing.claim = Nanoseconds.deadline(min(max(0.002, wait), pause), after: MonotonicClock.now)
-    }
-
-    /// Returns the number of entries that may be claimed.
-    private func room(_ standing: LoopState) -> Int {
-        settings.maximumConcurrentJobs + standing.ahead - shared.withLock { $0.running.count }
-    }
-
-    /// Returns whether a claim is worthwhile: half of the entries claimed in advance have been used.
-    private func isEnough(_ room: Int, _ standing: LoopState) -> Bool { room >= standing.ahead / 2 + 1 }
-
-    /// Determines how many entries to claim in advance: as many as have ended in a tenth of a second.
-    private func measure(_ standing: inout LoopState) {
-        let now = MonotonicClock.now, passed = now - min(now, standing.measured)
-        guard passed >= 50_000_000 else { return }
-        let ended = shared.withLock { shared in
-            defer { shared.ended = 0 }
-            return shared.ended
-        }
-        standing.measured = now
-        let justified = Int(min(Double(ended) * 1e8 / Double(passed), 400))
-        standing.ahead = min(justified, 8 * settings.maximumConcurrentJobs)
     }
 
     private func sleep(_ standing: LoopState, isConnected: Bool) {

@@ -32,7 +32,7 @@ package final class BlockingWorkers: @unchecked Sendable {
     /// Creates a thread that runs the closure. Throws if the system refuses.
     package typealias ThreadMaker = @Sendable (@escaping Job) throws -> Void
 
-    private let condition = NSCondition()
+    private let condition = MonotonicCondition()
     // The condition guards the state.
     private var state = State()
     private let limit: Int
@@ -136,11 +136,12 @@ package final class BlockingWorkers: @unchecked Sendable {
     private func nextJob(waits: Bool) -> (entry: Entry, needsThread: Bool)? {
         condition.lock()
         defer { condition.unlock() }
-        var deadline: Date?
+        var deadline: MonotonicTime?
         while true {
             if let entry = state.jobs.popFirst() { return (entry, reserveThread()) }
-            let end = deadline ?? Date(timeIntervalSinceNow: 10)
-            guard waits, Date() < end else {
+            let now = MonotonicClock.now
+            let end = deadline ?? now + 10_000_000_000
+            guard waits, now < end else {
                 state.threads -= 1
                 return nil
             }

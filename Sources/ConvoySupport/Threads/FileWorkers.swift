@@ -10,13 +10,13 @@ package final class FileWorkers: @unchecked Sendable {
 
     package static let shared = FileWorkers()
 
-    /// The time a job waits for a busy thread, in seconds.
-    private static let patience = 0.002
-    /// The time a thread waits for another job, in seconds.
-    private static let idleTime = 10.0
+    /// The time a job waits for a busy thread, in nanoseconds.
+    private static let patience: UInt64 = 2_000_000
+    /// The time a thread waits for another job, in nanoseconds.
+    private static let idleTime: UInt64 = 10_000_000_000
     private static let mostThreads = 256
 
-    private let condition = NSCondition()
+    private let condition = MonotonicCondition()
     // The condition guards these properties.
     private var jobs = Backlog<Job>()
     /// The number of jobs that have begun.
@@ -114,7 +114,7 @@ package final class FileWorkers: @unchecked Sendable {
         while true {
             if jobs.isEmpty {
                 idle += 1
-                let isSignalled = condition.wait(until: Date(timeIntervalSinceNow: Self.idleTime))
+                let isSignalled = condition.wait(until: MonotonicClock.now + Self.idleTime)
                 idle -= 1
                 isHelpComing = false
                 if !isSignalled, jobs.isEmpty { return false }
@@ -123,13 +123,13 @@ package final class FileWorkers: @unchecked Sendable {
             } else if hasWatcher {
                 // Another thread is already watching the busy one.
                 idle += 1
-                _ = condition.wait(until: Date(timeIntervalSinceNow: Self.idleTime))
+                _ = condition.wait(until: MonotonicClock.now + Self.idleTime)
                 idle -= 1
                 isHelpComing = false
             } else {
                 hasWatcher = true
                 let before = begun
-                _ = condition.wait(until: Date(timeIntervalSinceNow: Self.patience))
+                _ = condition.wait(until: MonotonicClock.now + Self.patience)
                 // This thread may have received a signal intended for another.
                 (hasWatcher, isHelpComing) = (false, false)
                 if !jobs.isEmpty, begun == before { return true }

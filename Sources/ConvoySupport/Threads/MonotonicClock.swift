@@ -13,6 +13,28 @@ package enum MonotonicClock {
     }
 }
 
+/// The clocks of the system that survive the process, in microseconds.
+package enum SystemClock {
+    /// The time since 1970, which jumps when the clock is set.
+    package static var wall: Int64 { read(CLOCK_REALTIME) }
+    /// The time since boot, including sleep. It never jumps, but is meaningless after the next boot.
+    package static var up: Int64 { read(CLOCK_BOOTTIME) }
+
+    /// The kernel's identifier of this boot; if it is unavailable, a random number, which no stored identifier equals.
+    package static let boot: Int64 = {
+        guard let text = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8),
+            let id = UUID(uuidString: String(text.prefix(36)))
+        else { return .random(in: 1 ... .max) }
+        return withUnsafeBytes(of: id.uuid) { $0.loadUnaligned(as: Int64.self) }
+    }()
+
+    private static func read(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1000
+    }
+}
+
 /// The start of a measurement: its date, and its time on the monotonic clock.
 package struct StartMoment: Sendable {
     /// The date on the system clock, which may be set back later.
