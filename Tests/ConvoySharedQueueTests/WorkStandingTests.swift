@@ -132,12 +132,14 @@ import Testing
                 let worker = UUID()
                 if state == .leased { (standing.worker, standing.lease) = (worker, 1) }
                 if state == .held { standing.openDependencies = 1 }
+                if event == .dependencyRemoval { standing.failedDependencies = 1 }
                 let old = standing
                 let change: WorkStanding.Change =
                     switch event {
                     case .enqueue: .enqueue
                     case .becomeDue: .becomeDue
                     case .dependencyChange: .dependencies(open: -1, failed: 0)
+                    case .dependencyRemoval: .dependencyRemoval
                     case .claim: .claim(worker: worker)
                     case .begin: .begin(lease: 1)
                     case .succeed: .report(WorkReport(id: UUID(), worker: worker, lease: 1, end: .succeeded))

@@ -101,6 +101,41 @@ import Testing
     }
 
     @Test(
+        "adding the same entries again changes nothing, even if one has the key of an older entry",
+        arguments: StoreKind.available)
+    func addingAgain(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        let older = WorkItem.plain { $0.uniqueKey = "key" }
+        try store.enqueue([older])
+        let items = [WorkItem.plain(), .plain { $0.uniqueKey = "key" }]
+        for _ in 0..<2 { #expect(try store.enqueue(items) == [items[0].id, older.id]) }
+        #expect(try store.counts() == [.ready: 2])
+    }
+
+    @Test("an entry that waits for the retry of a removed dependency fails", arguments: StoreKind.available)
+    func removedDependency(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open(), worker = try store.worker()
+        let bad = WorkItem.plain { $0.host = "bad" }, good = WorkItem.plain { $0.host = "good" }
+        let held = WorkItem.plain(needs: [bad.id]), last = WorkItem.plain(needs: [held.id])
+        let other = WorkItem.plain(needs: [good.id])
+        try store.enqueue([bad, good, held, last, other])
+        for work in try store.claim(worker: worker, limit: 5, tags: nil).entries {
+            _ = try store.report([WorkReport(work, by: worker, work.id == bad.id ? .failed : .succeeded)])
+        }
+        #expect(try store.state(held.id) == .held)
+        var filter = WorkFilter()
+        filter.ids = [bad.id, good.id]
+        #expect(try store.purge(filter, olderThan: 0) == 2)
+        #expect(try store.state(held.id) == .failed)
+        #expect(try store.standing(held.id)?.error == "A dependency failed and was removed.")
+        #expect(try store.state(last.id) == .held)
+        #expect(try store.state(other.id) == .ready)
+        filter.ids = [held.id]
+        #expect(try store.apply(.retry, to: filter) == 1)
+        #expect(try store.state(held.id) == .ready)
+    }
+
+    @Test(
         "a unique key prevents duplicates, and dependencies on a duplicate refer to the original",
         arguments: StoreKind.available)
     func uniqueKeys(kind: StoreKind) throws {

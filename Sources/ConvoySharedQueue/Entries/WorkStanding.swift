@@ -51,6 +51,8 @@ package struct WorkStanding: Sendable, Hashable {
         case becomeDue
         /// The numbers of dependencies have changed by the given amounts.
         case dependencies(open: Int, failed: Int)
+        /// A dependency that had failed will be removed, so it will not be retried.
+        case dependencyRemoval
         case claim(worker: UUID)
         /// The request of the entry is about to be sent.
         case begin(lease: Int64)
@@ -117,6 +119,9 @@ package struct WorkStanding: Sendable, Hashable {
             case .waiting, .ready, .retrying: if openDependencies > 0 { state = .held }
             default: break
             }
+        case .dependencyRemoval:
+            guard failedDependencies > 0, !ignoresFailures, policy != .run else { return false }
+            fail("A dependency failed and was removed.")
         case .claim(let worker):
             // The clock may have been set back since the entry became ready.
             due = min(due, now)
@@ -234,6 +239,7 @@ extension WorkStanding.Change {
         case .enqueue: .enqueue
         case .becomeDue: .becomeDue
         case .dependencies: .dependencyChange
+        case .dependencyRemoval: .dependencyRemoval
         case .claim: .claim
         case .begin: .begin
         case .report(let report):

@@ -31,6 +31,8 @@ extension WorkState {
         case becomeDue
         /// A dependency has ended, or runs again.
         case dependencyChange
+        /// A dependency that had failed will be removed.
+        case dependencyRemoval
         case claim
         /// The request of the entry is about to be sent.
         case begin
@@ -67,6 +69,7 @@ extension WorkState {
         add(.becomeDue, [.waiting, .retrying], [.held, .ready, .failed])
         add(.dependencyChange, [.held], places)
         add(.dependencyChange, [.waiting, .ready, .retrying], [.held])
+        add(.dependencyRemoval, [.held, .paused], [.failed])
         // An entry that must not be sent any more is not leased.
         add(.claim, [.ready], [.leased, .held, .failed])
         add(.begin, [.leased], [.leased])

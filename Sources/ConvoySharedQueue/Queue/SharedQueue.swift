@@ -68,18 +68,7 @@ public final class SharedQueue: Sendable {
     public func enqueue(_ requests: [SharedRequest]) async throws(SharedQueueError) -> [UUID] {
         let classifier = SecretClassifier(fields: sensitiveHeaders)
         let items = try requests.map { request throws(SharedQueueError) in try request.item(classifier) }
-        return try await thread.perform { store throws(SharedQueueError) in
-            do throws(SharedQueueError) {
-                return try store.enqueue(items)
-            } catch {
-                guard case .duplicate(let id) = error else { throw error }
-                // The requests were enqueued before, perhaps by a call whose response was lost.
-                var filter = WorkFilter()
-                filter.ids = items.map(\.id)
-                guard try store.list(filter, limit: items.count).count == items.count else { throw .duplicate(id) }
-                return items.map(\.id)
-            }
-        }
+        return try await thread.perform { store throws(SharedQueueError) in try store.enqueue(items) }
     }
 
     /// Enqueues a group, and a request that runs once when all members have ended, whatever their outcome: a batch

@@ -37,7 +37,8 @@ extension WorkStore {
     /// The time by which each step of priority moves an entry forward, in microseconds: 15 minutes.
     static let priorityStep: Int64 = 900_000_000
 
-    /// Adds all of the entries, in the given order, or none of them.
+    /// Adds all of the entries, in the given order, or none of them. If all of them were added before, perhaps by a call
+    /// whose response was lost, changes nothing.
     ///
     /// - Returns: The identifiers of the entries; for an item with the unique key of an existing entry, that entry's
     ///   identifier.
@@ -59,8 +60,9 @@ extension WorkStore {
                 new[index].dependencies = Set(new[index].dependencies.map { names[$0] ?? $0 })
             }
             let known = try database.query(
-                "SELECT e.id FROM entry AS e WHERE e.id IN (SELECT id FROM \(dialect.ids("$1")) AS r) LIMIT 1",
+                "SELECT e.id FROM entry AS e WHERE e.id IN (SELECT id FROM \(dialect.ids("$1")) AS r)",
                 [WorkRowsText(ids: new.map(\.id)).value])
+            if known.count == new.count { return items.map { names[$0.id] ?? $0.id } }
             if let id = known.first?.id(0) { throw .duplicate(id) }
             try place(&new, now)
             try insert(new, now)

@@ -210,7 +210,7 @@ extension WorkStore {
         }
     }
 
-    /// Removes entries that have ended. Returns their number.
+    /// Removes entries that have ended. Returns their number. Entries that wait for the retry of a removed one fail.
     package func purge(_ filter: WorkFilter, olderThan age: Int64) throws(SharedQueueError) -> Int {
         var filter = filter
         let over = Set(WorkState.allCases.filter(\.isOver))
@@ -236,6 +236,14 @@ extension WorkStore {
             ).compactMap { $0.id(0) }
             guard !ids.isEmpty else { return 0 }
             let (list, table) = (WorkRowsText(ids: ids).value, dialect.ids("$1"))
+            let unsuccessful = [WorkState.failed, .cancelled]
+            let dependents = try database.query(
+                """
+                SELECT DISTINCT d.entry FROM dependency AS d JOIN entry AS e ON e.id = d.needed
+                WHERE d.needed IN (SELECT id FROM \(table) AS r) AND e.state IN (\(Set(unsuccessful).codes))
+                """, [list]
+            ).compactMap { $0.id(0) }
+            try apply(.dependencyRemoval, to: try lock(dependents), try now())
             for (name, column) in [
                 ("dependency", "entry"), ("dependency", "needed"), ("result", "id"), ("request", "id"), ("entry", "id"),
             ] {

@@ -154,15 +154,20 @@ package final class WorkStore {
         return count
     }
 
+    /// The time for which a transaction is repeated, in nanoseconds. A conflict with a stuck writer is reported after a
+    /// wait of the database, which must not be repeated as well.
+    private static let patience: UInt64 = 20_000_000_000
+
     /// Runs a transaction, and repeats it if it conflicts with another one.
     func transaction<Result>(_ body: () throws(SharedQueueError) -> Result) throws(SharedQueueError) -> Result {
+        let end = MonotonicClock.now + Self.patience
         var attempt = 0
         while true {
             do throws(SharedQueueError) {
                 return try database.transaction(body)
             } catch {
                 attempt += 1
-                guard case .conflict = error, attempt < 10 else { throw error }
+                guard case .conflict = error, attempt < 10, MonotonicClock.now < end else { throw error }
             }
         }
     }

@@ -55,7 +55,8 @@ public final class SharedQueueWorker: Sendable {
         public var folders: [String: URL] = [:]
         /// The object storages for response bodies, by the names used in requests. Each closure uploads a body.
         public var objectStorages: [String: ObjectStorageUpload] = [:]
-        /// Called with events that an operator may want to know, one at a time, on a queue of the worker.
+        /// Called with events that an operator may want to know, one at a time, on a queue of the worker. ``run()``
+        /// returns after the last call.
         public var eventHandler: (@Sendable (Event) -> Void)?
 
         /// Creates the default settings.

@@ -79,6 +79,8 @@ final class WorkerCore: @unchecked Sendable {
         do throws(SystemError) {
             try SystemThread.start(name: "Convoy.Work", stackSize: 1 << 20) {
                 let result = self.loop()
+                // Handlers know everything when the run is over.
+                self.events.sync {}
                 self.shared.withLock { $0.isRunning = false }
                 completion(result)
             }

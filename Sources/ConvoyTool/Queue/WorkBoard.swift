@@ -12,8 +12,8 @@ final class WorkBoard: Sendable {
     /// The queue on which lines are written, so that a slow reader does not block transfers.
     private let queue = DispatchQueue(label: "convoy.work")
 
-    /// Whether a message says that the database cannot be used.
-    private let wasDisconnected = Locked(false)
+    /// Whether the last message on the database said that it cannot be used, and that on the queue that it is paused.
+    private let messages = Locked((isDisconnected: false, isPaused: false))
 
     init(_ display: Display, printsJSON: Bool) { (self.display, self.printsJSON) = (display, printsJSON) }
 
@@ -60,21 +60,31 @@ final class WorkBoard: Sendable {
         queue.async { [self] in
             switch event {
             case .connected:
-                guard
-                    wasDisconnected.withLock({ was in
-                        defer { was = false }; return was
-                    })
-                else { return }
-                display.complain("the database of the queue can be used again")
+                // The first connection is not worth a message.
+                let wasDisconnected = messages.withLock { messages in
+                    defer { messages.isDisconnected = false }
+                    return messages.isDisconnected
+                }
+                if wasDisconnected { display.complain("the database of the queue can be used again") }
             case .disconnected(let error):
-                wasDisconnected.withLock { $0 = true }
-                display.complain("\(ErrorText.line(for: error)); trying again", isMarked: true)
+                messages.withLock { $0.isDisconnected = true }
+                display.complain("\(ErrorText.line(for: error)); retrying", isMarked: true)
             case .failed(let entry, let reason):
                 guard !printsJSON else { return }
                 let reason = reason.map { ": \(Printable.line($0))" } ?? ""
                 display.complain("\(entry.id.text) has failed permanently\(reason)", isMarked: true)
             }
         }
+    }
+
+    /// Reports that the worker waits because the queue is paused.
+    func showPause(_ isPaused: Bool) {
+        let isNew = messages.withLock { messages in
+            defer { messages.isPaused = isPaused }
+            return isPaused && !messages.isPaused
+        }
+        guard isNew else { return }
+        queue.async { [display] in display.complain("waiting: the queue is paused; to resume it: convoy queue resume") }
     }
 
     /// Reports that the worker is about to stop.

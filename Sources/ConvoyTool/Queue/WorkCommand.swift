@@ -38,7 +38,7 @@ enum WorkCommand {
         try QueueLimit.setForAll(options, queue)
         if let metrics { display.say("metrics: http://127.0.0.1:\(metrics.port)/metrics") }
         let filters = settings.tags.map { tags in tags.map { Self.filter(tag: $0) } } ?? [SharedQueue.Filter()]
-        let error = run(worker, board, until: options.has("until-empty") ? { isEmpty(queue, filters) } : nil)
+        let error = run(worker, board, until: options.has("until-empty") ? { isEmpty(queue, filters, board) } : nil)
         board.finish(worker.statistics)
         if let error { throw QueueCall.toolError(error) }
         let hasFailed = options.has("until-empty") && worker.statistics.failed > 0
@@ -118,14 +118,17 @@ enum WorkCommand {
     }
 
     /// Returns whether no entry is ready, running, or scheduled for later. A database that does not respond does not
-    /// count as empty.
-    private static func isEmpty(_ queue: SharedQueue, _ filters: [SharedQueue.Filter]) -> Bool {
+    /// count as empty. Reports a pause of the queue, because the worker would wait for its end without a sign.
+    private static func isEmpty(_ queue: SharedQueue, _ filters: [SharedQueue.Filter], _ board: WorkBoard) -> Bool {
         let open: Set<WorkState> = [.waiting, .ready, .leased, .retrying]
         return
             (try? QueueCall.result {
                 for var filter in filters {
                     filter.states = open
-                    if try await !queue.entries(filter, limit: 1).isEmpty { return false }
+                    guard try await queue.entries(filter, limit: 1).isEmpty else {
+                        board.showPause(try await queue.isPaused())
+                        return false
+                    }
                 }
                 return true
             }) ?? false

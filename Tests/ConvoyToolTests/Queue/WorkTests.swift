@@ -41,6 +41,18 @@ import Testing
         #expect(try await ground.queue.entry(id).state == .ready)
     }
 
+    @Test func `--until-empty reports that it waits for a paused queue`() async throws {
+        let ground = try QueueGround()
+        ground.bench.server.route("/x", .text("x"))
+        _ = try await ground.add(ground.bench.url("/x"))
+        #expect(try await ground.queue("pause").status == 0)
+        let worker = try ground.start("work", "--until-empty")
+        try await waitUntil("the message") { try worker.errors().contains("the queue is paused") }
+        #expect(try await ground.queue("resume").status == 0)
+        let result = try await worker.finished()
+        #expect(result.status == 0 && result.errors.split(separator: "\n").count == 1, "\(result.errors)")
+    }
+
     @Test func `secrets are sent only to their own servers, and other headers to all servers`() async throws {
         let ground = try QueueGround(), bench = ground.bench
         let other = try TestServer()

@@ -160,6 +160,9 @@ final class ToolProcess: Sendable {
     /// Returns the standard output so far.
     func output() throws -> String { String(decoding: try Data(contentsOf: file("output")), as: UTF8.self) }
 
+    /// Returns the standard error so far.
+    func errors() throws -> String { String(decoding: try Data(contentsOf: file("errors")), as: UTF8.self) }
+
     func send(signal: Int32) { kill(id, signal) }
 
     /// Waits for the program to end. If it takes more than half a minute, it is killed and the test fails.
