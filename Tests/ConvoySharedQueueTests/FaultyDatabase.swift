@@ -6,30 +6,49 @@ import Foundation
 
 /// Errors of statements, in a reproducible order.
 final class StatementFaults: Sendable {
-    private let random: Locked<SplitMix64>
-    private let isActive = Locked(false)
-    /// One of this number of statements fails.
-    private let interval: Int
+    /// The error of a statement, and whether the statement takes effect.
+    typealias Fault = (error: SharedQueueError, takesEffect: Bool)
 
+    /// The possible errors.
+    static let errors: [SharedQueueError] = [
+        .failed("injected"), .failed("canceling statement due to statement timeout"), .unavailable("injected"),
+        .conflict("injected"), .diskFull("injected"),
+    ]
+
+    private let isActive = Locked(false)
+    private let choose: @Sendable () -> Fault?
+
+    /// Lets one of `interval` statements fail.
     init(seed: UInt64, interval: Int) {
-        random = Locked(SplitMix64(seed: seed))
-        self.interval = interval
+        let random = Shared(SplitMix64(seed: seed))
+        choose = {
+            random.value.withLock { random in
+                guard Int.random(in: 0..<interval, using: &random) == 0 else { return nil }
+                return (Self.errors.randomElement(using: &random) ?? .closed, .random(using: &random))
+            }
+        }
+    }
+
+    /// Lets only one statement fail: the one with the given number, which begins with 0.
+    init(failing number: Int, _ fault: Fault) {
+        let count = Shared(0)
+        choose = {
+            count.value.withLock { count in
+                defer { count += 1 }
+                return count == number ? fault : nil
+            }
+        }
+    }
+
+    private final class Shared<Value: Sendable>: Sendable {
+        let value: Locked<Value>
+        init(_ value: Value) { self.value = Locked(value) }
     }
 
     func activate(_ isActive: Bool) { self.isActive.withLock { $0 = isActive } }
 
-    /// Returns the error of the next statement, and whether the statement takes effect.
-    func next() -> (error: SharedQueueError, takesEffect: Bool)? {
-        guard isActive.withLock({ $0 }) else { return nil }
-        return random.withLock { random in
-            guard Int.random(in: 0..<interval, using: &random) == 0 else { return nil }
-            let errors: [SharedQueueError] = [
-                .failed("injected"), .failed("canceling statement due to statement timeout"), .unavailable("injected"),
-                .conflict("injected"), .diskFull("injected"),
-            ]
-            return (errors.randomElement(using: &random) ?? .closed, .random(using: &random))
-        }
-    }
+    /// Returns the fault of the next statement, if any.
+    func next() -> Fault? { isActive.withLock { $0 } ? choose() : nil }
 
     /// Returns the store with these errors.
     func store(_ store: SharedQueueStore) -> SharedQueueStore {

@@ -77,6 +77,40 @@ import Testing
         }
     }
 
+    @Test(
+        "a POST is never sent twice, and none is lost, whichever single statement of a worker fails",
+        .timeLimit(.minutes(3)), arguments: StatementFaults.errors, [false, true])
+    func everyStatement(error: SharedQueueError, takesEffect: Bool) async throws {
+        server.route("POST", "/a", .text("ok"))
+        // The first statements register the worker and claim the entries; the later ones repeat.
+        for first in stride(from: 0, to: 48, by: 12) {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in first..<first + 12 {
+                    group.addTask { try await lose(number, (error, takesEffect)) }
+                }
+                try await group.waitForAll()
+            }
+        }
+    }
+
+    private func lose(_ number: Int, _ fault: StatementFaults.Fault) async throws {
+        let test = try TestStore(.sqlite), queue = SharedQueue(store: test.store)
+        let faults = StatementFaults(failing: number, fault)
+        let requests = (0..<3).map { index in request("/a?\(test.schema)-\(index)", "POST") }
+        try await queue.enqueue(requests)
+        let worker = worker(SharedQueue(store: faults.store(test.store)), jobs: 2, lease: 2)
+        faults.activate(true)
+        try await run([worker]) { [self] in try await isOver(queue) }
+        for (index, request) in requests.enumerated() {
+            let count = server.requests.count { $0.target.hasSuffix("\(test.schema)-\(index)") }
+            let entry = try await queue.entry(request.id)
+            #expect(count <= 1, "statement \(number)")
+            #expect(
+                entry.state == .done ? count == 1 : entry.errorDescription == WorkStanding.unknownOutcome,
+                "statement \(number): \(entry)")
+        }
+    }
+
     @Test("a worker that lacks a folder uses up no attempts", .timeLimit(.minutes(1)), arguments: StoreKind.available)
     func unfit(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
