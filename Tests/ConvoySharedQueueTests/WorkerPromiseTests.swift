@@ -100,7 +100,11 @@ import Testing
         try await queue.enqueue(requests)
         let worker = worker(SharedQueue(store: faults.store(test.store)), jobs: 2, lease: 2)
         faults.activate(true)
-        try await run([worker]) { [self] in try await isOver(queue) }
+        do {
+            try await run([worker]) { [self] in try await isOver(queue) }
+        } catch {
+            Issue.record("statement \(number): \(error): \(try await queue.counts()), \(worker.statistics)")
+        }
         for (index, request) in requests.enumerated() {
             let count = server.requests.count { $0.target.hasSuffix("\(test.schema)-\(index)") }
             let entry = try await queue.entry(request.id)

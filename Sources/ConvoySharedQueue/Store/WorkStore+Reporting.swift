@@ -128,12 +128,16 @@ extension WorkStore {
 
     // MARK: Workers
 
-    /// Adds a worker whose leases last for the given number of microseconds from now.
+    /// Adds a worker whose leases last for the given number of microseconds from now. A worker that was added by a call
+    /// whose response was lost is only renewed.
     package func register(_ worker: UUID, name: String, jobs: Int, lasting: Int64) throws(SharedQueueError) {
         try transaction { () throws(SharedQueueError) in
             let now = try now()
             _ = try database.query(
-                "INSERT INTO worker (id, name, jobs, since, seen, until) VALUES ($1, $2, $3, $4, $5, $6)",
+                """
+                INSERT INTO worker (id, name, jobs, since, seen, until) VALUES ($1, $2, $3, $4, $5, $6)
+                ON CONFLICT (id) DO UPDATE SET seen = excluded.seen, until = excluded.until
+                """,
                 [
                     .id(worker), .text(name), .integer(Int64(jobs)), .integer(now), .integer(now), .integer(now + lasting),
                 ])
