@@ -129,6 +129,26 @@ import Testing
         #expect(unfit.statistics.returned > 0)
     }
 
+    @Test("entries that no worker can execute do not delay the others", arguments: StoreKind.available)
+    func unfitInFront(kind: StoreKind) async throws {
+        let test = try TestStore(kind), queue = SharedQueue(store: test.store)
+        server.route("GET", "/a", .text("a"))
+        var unfit = (0..<100).map { _ in request("/a") }
+        for index in unfit.indices { unfit[index].responseBody = .folder("exports", path: "\(index)") }
+        try await queue.enqueue(unfit)
+        let worker = worker(queue, jobs: 4), run = Task { try await worker.run() }
+        // The second batch arrives when the worker has returned all of the others, and the third while it does so again.
+        for count in 1...3 {
+            try await queue.enqueue((0..<10).map { _ in request("/a") })
+            let start = MonotonicClock.now
+            try await waitUntil("batch \(count)") { try await queue.counts()[.done] == 10 * count }
+            #expect(Nanoseconds.seconds(from: start, to: MonotonicClock.now) < 4)
+            try await Task.sleep(nanoseconds: count == 1 ? 500_000_000 : 3_000_000_000)
+        }
+        worker.stop(.now)
+        try await run.value
+    }
+
     @Test("a URL that answers 503 does not delay the other requests of its host", arguments: StoreKind.available)
     func overload(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)

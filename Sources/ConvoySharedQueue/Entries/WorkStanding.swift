@@ -206,6 +206,8 @@ package struct WorkStanding: Sendable, Hashable {
         case .returned(let delay):
             attempts -= 1
             postpone(delay, now)
+            // Entries that this worker can execute come first, including those enqueued later.
+            if delay > 0 { rank = max(rank, Self.sum(due, WorkStore.priorityStep)) }
             place(now)
             if state == .waiting { state = .retrying }
         }

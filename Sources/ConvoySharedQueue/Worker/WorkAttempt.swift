@@ -18,7 +18,7 @@ final class WorkAttempt: @unchecked Sendable {
     private let deadline: MonotonicTime
 
     /// The time after which another worker may try what this one cannot do, in microseconds.
-    private static let otherWorkerDelay: Int64 = 5_000_000
+    private static let otherWorkerDelay: Int64 = 2_000_000
 
     private struct State {
         var operation: HTTPRequestOperation?

@@ -16,8 +16,8 @@ extension WorkerCore {
 
     func claim(_ store: WorkStore, _ standing: inout LoopState) throws(SharedQueueError) {
         measure(&standing)
-        let room = room(standing), start = MonotonicClock.now
-        guard start >= standing.rest, isEnough(room, standing),
+        let room = isProbing ? min(1, room(standing)) : room(standing), start = MonotonicClock.now
+        guard start >= standing.rest, isEnough(self.room(standing), standing),
             shared.withLock({ $0.hasWork }) || MonotonicClock.now >= standing.claim
         else {
             return
@@ -39,6 +39,10 @@ extension WorkerCore {
         let wait = claim.wait.map { Double($0) / 1e6 } ?? pause
         standing.claim = Nanoseconds.deadline(min(max(0.002, wait), pause), after: MonotonicClock.now)
     }
+
+    /// Whether the last entries were again ones that this worker cannot execute. It then claims only one entry per second,
+    /// so that workers that can execute them come first.
+    var isProbing: Bool { shared.withLock { $0.repeatedCount } > 0 }
 
     /// Returns the number of entries that may be claimed.
     func room(_ standing: LoopState) -> Int {

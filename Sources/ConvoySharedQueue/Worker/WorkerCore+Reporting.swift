@@ -21,11 +21,7 @@ extension WorkerCore {
                 case .succeeded, .failed: break
                 }
             }
-            let unfit = shared.withLock { $0.unfit }
-            if unfit >= settings.maximumConcurrentJobs {
-                // Workers that can execute the entries come first.
-                standing.rest = Nanoseconds.deadline(Double(min(unfit, 30)), after: MonotonicClock.now)
-            }
+            if isProbing { standing.rest = MonotonicClock.now + 1_000_000_000 }
         }
         if !released.isEmpty {
             try store.release(released, worker: standing.worker)

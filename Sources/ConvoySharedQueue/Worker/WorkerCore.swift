@@ -21,16 +21,20 @@ final class WorkerCore: @unchecked Sendable {
     /// The time for which an entry that was claimed in advance may wait, in nanoseconds.
     static let longestWait: UInt64 = 1_000_000_000
 
+    /// The number of unsuitable entries to remember.
+    private static let mostRemembered = 10_000
+
     /// The state shared by the loop and other threads.
     struct Shared {
         var running: [UUID: WorkAttempt] = [:]
         var reports: [WorkReport] = []
         /// The reported entries, for events.
         var reported: [UUID: SharedQueueWorker.ClaimedEntry] = [:]
-        /// The number of attempts that have ended since the rate was measured, and the number of consecutive attempts
-        /// that this worker could not make.
+        /// The number of attempts that have ended since the rate was measured.
         var ended = 0
-        var unfit = 0
+        /// The entries that this worker could not execute, and the number of consecutive ones that it was given again.
+        var unsuitable: Set<UUID> = []
+        var repeatedCount = 0
         /// The leases to return.
         var released: [UUID: Int64] = [:]
         var stop: SharedQueueWorker.Stop?
@@ -103,7 +107,13 @@ final class WorkerCore: @unchecked Sendable {
                 shared.reports.append(report)
                 shared.reported[report.id] = attempt.work.entry
                 shared.ended += 1
-                if case .returned = report.end { shared.unfit += 1 } else { shared.unfit = 0 }
+                if case .returned = report.end {
+                    if shared.unsuitable.count > Self.mostRemembered { shared.unsuitable = [] }
+                    let isNew = shared.unsuitable.insert(report.id).inserted
+                    if !isNew { shared.repeatedCount += 1 }
+                } else {
+                    shared.repeatedCount = 0
+                }
             } else {
                 shared.released[attempt.work.id] = attempt.work.lease
                 shared.statistics.abandoned += 1
@@ -150,7 +160,7 @@ final class WorkerCore: @unchecked Sendable {
         /// time at which it was last determined.
         var ahead = 0
         var measured: MonotonicTime = 0
-        /// The time before which nothing is claimed, because the worker could not execute its last entries.
+        /// The time before which nothing is claimed, because the worker could not execute its last entries either time.
         var rest: MonotonicTime = 0
         /// Whether the last claim found entries that exceed the limits of their host.
         var isHeldBack = false
