@@ -112,6 +112,24 @@ import Testing
         #expect(try store.counts() == [.ready: 2])
     }
 
+    @Test("long bodies and results are stored in several statements", arguments: StoreKind.available)
+    func longBodies(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open(), worker = try store.worker()
+        store.longRows = 3000
+        let bodies = (0..<7).map { [UInt8](repeating: $0, count: 500) }
+        try store.enqueue(bodies.map { body in WorkItem.plain { $0.body = body } })
+        let claimed = try store.claim(worker: worker, limit: 7, tags: nil).entries
+        #expect(Set(claimed.map(\.body)) == Set(bodies))
+        let reports = claimed.map { work in
+            var report = WorkReport(work, by: worker, .succeeded)
+            report.result = WorkResult()
+            report.result?.body = work.body
+            return report
+        }
+        #expect(try store.report(reports).count == 7)
+        for work in claimed { #expect(try store.result(of: work.id)?.body == work.body) }
+    }
+
     @Test("an entry that waits for the retry of a removed dependency fails", arguments: StoreKind.available)
     func removedDependency(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open(), worker = try store.worker()

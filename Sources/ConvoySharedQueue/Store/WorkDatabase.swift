@@ -157,6 +157,10 @@ package struct WorkRowsText {
 
     package var value: WorkValue { .text(String(decoding: text + [UInt8(ascii: "]")], as: UTF8.self)) }
 
+    var isEmpty: Bool { text.count == 1 }
+    /// The length in bytes.
+    var length: Int { text.count }
+
     /// Adds a row. Bytes are written as hexadecimal digits.
     package mutating func append(_ row: [WorkValue]) {
         if text.count > 1 { text.append(UInt8(ascii: ",")) }

@@ -157,7 +157,7 @@ extension WorkStore {
     }
 
     private func insert(_ items: [WorkItem], _ now: Int64) throws(SharedQueueError) {
-        var entries = WorkRowsText(), requests = WorkRowsText(), edges = WorkRowsText(), hasEdges = false
+        var entries = WorkRowsText(), edges = WorkRowsText()
         for item in items {
             let standing = item.standing
             entries.append([
@@ -170,14 +170,7 @@ extension WorkStore {
                 .integer(standing.sendsAgain ? 1 : 0), .text(standing.error), .integer(standing.kept),
                 .integer(standing.expires),
             ])
-            requests.append([
-                .id(item.id), .text(item.method), .text(item.url), .text(item.payload), .bytes(item.body),
-                .text(item.trace),
-            ])
-            for needed in item.dependencies {
-                edges.append([.id(item.id), .id(needed)])
-                hasEdges = true
-            }
+            for needed in item.dependencies { edges.append([.id(item.id), .id(needed)]) }
         }
         do throws(SharedQueueError) {
             let rows = dialect.rows(
@@ -208,12 +201,17 @@ extension WorkStore {
             [
                 ("id", .id), ("method", .text), ("url", .text), ("payload", .text), ("body", .bytes), ("trace", .text),
             ])
-        _ = try database.query(
+        try query(
             """
             INSERT INTO request (id, method, url, payload, body, trace)
             SELECT id, method, url, payload, body, trace FROM \(rows) AS r
-            """, [requests.value])
-        if hasEdges {
+            """, rowsOf: items
+        ) { item in
+            [
+                .id(item.id), .text(item.method), .text(item.url), .text(item.payload), .bytes(item.body), .text(item.trace),
+            ]
+        }
+        if !edges.isEmpty {
             _ = try database.query(
                 """
                 INSERT INTO dependency (entry, needed)

@@ -51,7 +51,7 @@ extension WorkStore {
             if shares.values.contains(where: { $0.limits.maximumConcurrentRequests != nil }) {
                 try database.announce(.work)
             }
-            try write(byID.values.filter { $0.result != nil })
+            try write(Array(byID.values))
             return states
         }
     }
@@ -75,22 +75,19 @@ extension WorkStore {
     }
 
     private func write(_ reports: [WorkReport]) throws(SharedQueueError) {
-        guard !reports.isEmpty else { return }
-        var rows = WorkRowsText()
-        for report in reports {
-            guard let result = report.result else { continue }
-            rows.append([
-                .id(report.id), .text(result.head), .text(result.digest), .bytes(result.body), .text(result.place),
-            ])
-        }
         let table = dialect.rows(
             "$1", [("id", .id), ("head", .text), ("digest", .text), ("body", .bytes), ("place", .text)])
-        _ = try database.query(
+        try query(
             """
             INSERT INTO result (id, head, digest, body, place) SELECT id, head, digest, body, place FROM \(table) AS r
             WHERE TRUE ON CONFLICT (id) DO UPDATE SET head = excluded.head, digest = excluded.digest,
                 body = excluded.body, place = excluded.place
-            """, [rows.value])
+            """, rowsOf: reports
+        ) { report in
+            report.result.map { result in
+                [.id(report.id), .text(result.head), .text(result.digest), .bytes(result.body), .text(result.place)]
+            }
+        }
     }
 
     /// Records that the request of an entry is about to be sent. Returns false if the lease was lost.

@@ -10,6 +10,9 @@ package final class WorkStore {
     /// The lanes at which the last claims stopped searching, by tags.
     var cursors: [String: WorkLane] = [:]
 
+    /// The length, in bytes, from which no more rows are added to a statement. PostgreSQL rejects more than 256 MiB.
+    var longRows = 32 << 20
+
     package init(_ database: any WorkDatabase) { self.database = database }
 
     /// Returns the time on the clock of the database, in microseconds since 1970.
@@ -152,6 +155,24 @@ package final class WorkStore {
         for index in entries.indices where entries[index].standing.apply(change, now: now) { count += 1 }
         try write(entries, now)
         return count
+    }
+
+    /// Runs a statement with the rows of elements as `$1`, several times if they are longer than ``longRows``. Call
+    /// within a transaction.
+    ///
+    /// - Parameter row: A closure that returns the row of an element; nil for none.
+    func query<Element>(
+        _ sql: String, rowsOf elements: some Sequence<Element>, _ row: (Element) -> [WorkValue]?
+    ) throws(SharedQueueError) {
+        var rows = WorkRowsText()
+        for element in elements {
+            guard let row = row(element) else { continue }
+            rows.append(row)
+            guard rows.length >= longRows else { continue }
+            _ = try database.query(sql, [rows.value])
+            rows = WorkRowsText()
+        }
+        if !rows.isEmpty { _ = try database.query(sql, [rows.value]) }
     }
 
     /// The time for which a transaction is repeated, in nanoseconds. A conflict with a stuck writer is reported after a
