@@ -15,6 +15,7 @@ final class Scheduler: @unchecked Sendable {
     let clock: any SchedulingClock
     private let isSerial = Atomic<Bool>(false)
     let progress = QueueProgress()
+    private let starts = StartBacklog()
     private let timers = Locked<[String?: (deadline: UInt64, timer: any ClockTimer)]>([:])
 
     init(clock: any SchedulingClock) {
@@ -256,17 +257,14 @@ final class Scheduler: @unchecked Sendable {
     }
 
     /// Starts an operation that was granted a slot on the dispatch queue of its queue.
-    ///
-    /// To Foundation, the start is an operation of the queue, so that `OperationQueue.current` is correct in the code
-    /// that it runs.
     private func begin(_ operation: ScheduledOperation, onDispatchQueueOf queue: RequestOperationQueue) {
-        let start: @Sendable () -> Void = { [self] in
+        let start: @Sendable (ScheduledOperation) -> Void = { [self] operation in
             if state.withLock({ $0.beginGranted(operation) }) { begin(operation) }
         }
         #if DEBUG
-        if let threads = Simulation.threads { return threads.perform(start) }
+        if let threads = Simulation.threads { return threads.perform { start(operation) } }
         #endif
-        queue.startInFoundation(BlockOperation(block: start))
+        starts.append(operation, in: queue, start: start)
     }
 
     /// Starts an operation that was granted a slot.
