@@ -163,7 +163,7 @@ import Testing
         let error = #expect(throws: ManifestError.self) {
             try bench.workflow("requests:\n  a: {get: a, when: '\(chain)'}\n")
         }
-        #expect(error?.description == "m.yaml:3:21: when: the expression has more than 1000 words")
+        #expect(error?.description == "m.yaml:3:4522: when: the expression has more than 1000 words")
     }
 
     @Test func `secrets are masked in echoed credentials and in JSON within JSON`() async throws {

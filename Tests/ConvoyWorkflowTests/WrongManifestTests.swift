@@ -172,11 +172,11 @@ import Testing
         Mistake(
             one("    after: [lgoin]\n  login: {get: x}"),
             #"m.yaml:5:13: after names the unknown request "lgoin" (did you mean "login"?)"#),
-        Mistake(one("    when: b.failed and"), "m.yaml:5:11: when: the expression ends too early"),
+        Mistake(one("    when: b.failed and"), "m.yaml:5:22: when: the expression ends too early"),
         Mistake(one("    when: some(a.failed)"), #"m.yaml:5:11: when: unknown function "some""#),
         Mistake(
             one("    when: b.failed"), #"m.yaml:5:11: ${b.failed}: unknown request or variable "b" (did you mean "a"?)"#),
-        Mistake(one("    when: (1 == 1"), #"m.yaml:5:11: when: a ")" is missing"#),
+        Mistake(one("    when: (1 == 1"), #"m.yaml:5:17: when: a ")" is missing"#),
         Mistake(one("    capture: {t: 'jsn:/t'}"), #"m.yaml:5:18: unknown capture "jsn" (did you mean "json"?)"#),
         Mistake(
             one("    capture: {t: 'json:t'}"),

@@ -26,15 +26,21 @@ enum WorkflowLines {
         return "\(mark)\(Printable.line(outcome.name)): \(Printable.line(outcome.failures.first ?? "skipped"))"
     }
 
-    /// Returns a line for every failure, with the line of the request in the manifest.
+    /// Returns a text for every failure, with the position of the check or the line of the request in the manifest. Its
+    /// other lines are indented.
     static func failures(_ outcome: RequestOutcome, manifest: String, row: DataRow?) -> [String] {
-        let start = start(outcome, manifest, row)
-        return outcome.failures.map { start + Printable.line($0) }
+        outcome.failures.enumerated().map { index, text in
+            let position = outcome.failurePositions[index].map { "\($0.line):\($0.column)" }
+            let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map { Printable.line(String($0)) }
+            return start(outcome, manifest, row, at: position) + lines.joined(separator: "\n    ")
+        }
     }
 
-    private static func start(_ outcome: RequestOutcome, _ manifest: String, _ row: DataRow?) -> String {
-        let row = row.map { "\($0.title): " } ?? ""
-        return "\(Printable.line(manifest)):\(outcome.line): \(row)\(Printable.line(outcome.name)): "
+    private static func start(
+        _ outcome: RequestOutcome, _ manifest: String, _ row: DataRow?, at position: String? = nil
+    ) -> String {
+        let row = row.map { "\($0.title): " } ?? "", position = position ?? "\(outcome.line)"
+        return "\(Printable.line(manifest)):\(position): \(row)\(Printable.line(outcome.name)): "
     }
 
     /// Returns the line of a request that was in flight when the program was interrupted.

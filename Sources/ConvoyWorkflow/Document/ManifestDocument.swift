@@ -23,8 +23,9 @@ final class ManifestDocument: Sendable {
 
     let name: String
     let json: JSON
-    /// The text of a JSON document, in which positions are looked up on demand.
-    private let text: Data?
+    private let text: Data
+    /// Whether the document is JSON, in which positions are looked up on demand.
+    private let isWrittenInJSON: Bool
     /// The positions in a YAML document, keyed by JSON Pointer.
     private let marks: [String: Mark]
     /// The positions of request names in a JSON document. They are stored because all of them are looked up.
@@ -36,14 +37,15 @@ final class ManifestDocument: Sendable {
             throw ManifestError(
                 file: name, line: 1, column: 1, message: "the manifest is larger than \(Self.maximumLength >> 20) MiB")
         }
-        if Self.isJSON(data) {
+        (text, isWrittenInJSON) = (data, Self.isJSON(data))
+        if isWrittenInJSON {
             do throws(JSONSyntaxError) {
                 json = try JSON(parsing: data, maximumDepth: Self.maximumDepth, rejectsDuplicateKeys: true)
             } catch {
                 throw ManifestError(
                     file: name, line: error.position.line, column: error.position.column, message: error.reason)
             }
-            (text, marks) = (data, [:])
+            marks = [:]
             requests = JSONParser.keyPositions(of: JSONPointer(tokens: ["requests"]), in: data)
         } else {
             do throws(YAMLProblem) {
@@ -52,14 +54,14 @@ final class ManifestDocument: Sendable {
                 throw ManifestError(
                     file: name, line: error.position.line, column: error.position.column, message: error.message)
             }
-            (text, requests) = (nil, [:])
+            requests = [:]
         }
     }
 
     var root: ManifestValue { ManifestValue(json: json, pointer: JSONPointer(), document: self) }
 
     func position(of pointer: JSONPointer, key: Bool) -> Position {
-        if let text {
+        if isWrittenInJSON {
             if key, pointer.tokens.count == 2, pointer.tokens[0] == "requests", let known = requests[pointer.tokens[1]] {
                 return Position(line: known.line, column: known.column)
             }
@@ -69,6 +71,38 @@ final class ManifestDocument: Sendable {
         guard let mark = marks[pointer.description] else { return Position() }
         return key ? mark.key ?? mark.value : mark.value
     }
+
+    /// Returns the position of a character of a string.
+    ///
+    /// The characters of the string appear in the document in the same order, between quotes, escapes and line breaks.
+    func position(of pointer: JSONPointer, text string: String, character offset: Int) -> Position {
+        let start = position(of: pointer, key: false)
+        let limit = start.line + Self.maximumLines
+        let content = text.starts(with: [0xEF, 0xBB, 0xBF]) ? text.dropFirst(3) : text
+        let lines = content.split(separator: 0x0A, maxSplits: limit, omittingEmptySubsequences: false)
+        let wanted = Array(string.unicodeScalars.prefix(offset + 1)).filter { !$0.properties.isWhitespace }
+        var found = 0, isFirst = true
+        for index in lines.indices.dropFirst(start.line - 1).prefix(Self.maximumLines) {
+            var column = 1
+            for scalar in String(decoding: lines[index], as: UTF8.self).unicodeScalars {
+                defer { column += isWrittenInJSON ? String(scalar).utf8.count : 1 }
+                guard !isFirst || column >= start.column else { continue }
+                if isFirst {
+                    isFirst = false
+                    if scalar == "\"" || scalar == "'" { continue }
+                    // A block begins on the next line.
+                    if scalar == "|" || scalar == ">" { break }
+                }
+                guard found < wanted.count, scalar == wanted[found] else { continue }
+                found += 1
+                if found == wanted.count { return Position(line: index + 1, column: column) }
+            }
+        }
+        return start
+    }
+
+    /// The maximum number of lines in which a character of a string is searched.
+    private static let maximumLines = 1000
 
     static func isJSON(_ data: Data) -> Bool {
         let start = data.starts(with: [0xEF, 0xBB, 0xBF]) ? data.dropFirst(3) : data
@@ -97,6 +131,20 @@ struct ManifestValue: Sendable {
     func problem(_ message: String, atKey: Bool = false) -> ManifestError {
         let position = document.position(of: pointer, key: atKey)
         return ManifestError(file: document.name, line: position.line, column: position.column, message: message)
+    }
+
+    /// Returns an error that points to a character of a string.
+    ///
+    /// - Parameter offset: The position in the string, in Unicode scalars.
+    func problem(_ message: String, atCharacter offset: Int) -> ManifestError {
+        let position = position(ofCharacter: offset)
+        return ManifestError(file: document.name, line: position.line, column: position.column, message: message)
+    }
+
+    /// Returns the position of a character of a string in the manifest.
+    func position(ofCharacter offset: Int) -> ManifestDocument.Position {
+        guard case .string(let text) = json else { return document.position(of: pointer, key: false) }
+        return document.position(of: pointer, text: text, character: offset)
     }
 
     func child(_ json: JSON, _ token: String) -> ManifestValue {

@@ -52,6 +52,8 @@ struct WildcardPointer: Sendable, Equatable, CustomStringConvertible {
 enum XPath {
     /// The maximum size of a response that is parsed, in bytes.
     static let maximumLength = 64 << 20
+    /// The maximum number of steps of an evaluation.
+    private static let maximumSteps: UInt = 200_000_000
 
     static func isValid(_ expression: String) -> Bool {
         guard !expression.isEmpty, let context = xmlXPathNewContext(nil) else { return false }
@@ -64,13 +66,26 @@ enum XPath {
 
     /// Returns the text of each node that an expression selects, or the text of the expression's value.
     ///
-    /// The expression can use the prefixes that the document declares, and `_` for the first default namespace.
-    ///
-    /// - Parameter label: The charset that the response specifies, or nil.
     /// - Throws: An error if the document cannot be parsed or the expression cannot be evaluated.
     static func values(
         of expression: String, in data: Data, label: String?, isHTML: Bool
     ) throws(EvaluationError) -> [String] {
+        switch try value(of: expression, in: data, label: label, isHTML: isHTML) {
+        case .json(.array(let values)): values.map(\.text)
+        case .json(let json): [json.text]
+        default: ["NaN"]
+        }
+    }
+
+    /// Returns the texts of the nodes that an expression selects, as a list, or the expression's value with its type.
+    ///
+    /// The expression can use the prefixes that the document declares, and `_` for the first default namespace.
+    ///
+    /// - Parameter label: The charset that the response specifies, or nil.
+    /// - Throws: An error if the document cannot be parsed or the expression cannot be evaluated.
+    static func value(
+        of expression: String, in data: Data, label: String?, isHTML: Bool
+    ) throws(EvaluationError) -> ExpressionValue {
         guard !data.isEmpty else { throw EvaluationError(message: "the body is empty") }
         guard data.count <= maximumLength else {
             throw EvaluationError(message: "the body is larger than \(maximumLength >> 20) MiB")
@@ -82,25 +97,39 @@ enum XPath {
         guard let context = xmlXPathNewContext(document) else { throw EvaluationError(message: "out of memory") }
         defer { xmlXPathFreeContext(context) }
         silence(context)
+        context.pointee.opLimit = maximumSteps
         registerNamespaces(of: document, in: context)
         guard let result = xmlXPathEvalExpression(expression, context) else {
-            let isPrefix = context.pointee.lastError.code == Int32(XML_XPATH_UNDEF_PREFIX_ERROR.rawValue)
-            throw EvaluationError(
-                message: isPrefix
-                    ? "the document does not declare a prefix of \(expression)" : "\(expression) cannot be evaluated")
+            switch Int(context.pointee.lastError.code) {
+            case Int(XML_XPATH_UNDEF_PREFIX_ERROR.rawValue):
+                throw EvaluationError(message: "the document does not declare a prefix of \(expression)")
+            case Int(XPATH_OP_LIMIT_EXCEEDED.rawValue) + Int(XML_XPATH_EXPRESSION_OK.rawValue):
+                throw EvaluationError(message: "\(expression) needs too many steps")
+            default: throw EvaluationError(message: "\(expression) cannot be evaluated")
+            }
         }
         defer { xmlXPathFreeObject(result) }
-        guard result.pointee.type == XPATH_NODESET else {
-            guard let text = xmlXPathCastToString(result) else { return [] }
+        switch result.pointee.type {
+        case XPATH_NODESET: break
+        case XPATH_NUMBER:
+            let number = JSONNumber(result.pointee.floatval)
+            return number.map { .json(.number($0)) } ?? .missing("the result is not a finite number")
+        case XPATH_BOOLEAN: return .bool(result.pointee.boolval != 0)
+        default:
+            guard let text = xmlXPathCastToString(result) else { return .json(.array([])) }
             defer { free(text) }
-            return [String(cString: text)]
+            return .string(String(cString: text))
         }
-        guard let nodes = result.pointee.nodesetval else { return [] }
-        return (0..<Int(nodes.pointee.nodeNr)).compactMap { index in
-            guard let node = nodes.pointee.nodeTab[index], let text = xmlXPathCastNodeToString(node) else { return nil }
-            defer { free(text) }
-            return String(cString: text)
-        }
+        guard let nodes = result.pointee.nodesetval else { return .json(.array([])) }
+        return .json(
+            .array(
+                (0..<Int(nodes.pointee.nodeNr)).compactMap { index in
+                    guard let node = nodes.pointee.nodeTab[index], let text = xmlXPathCastNodeToString(node) else {
+                        return nil
+                    }
+                    defer { free(text) }
+                    return .string(String(cString: text))
+                }))
     }
 
     /// Registers the prefixes that any element declares. The first declaration of a prefix applies.

@@ -1,10 +1,16 @@
 import ConvoySerialization
 import Foundation
 
-/// The language of `when` and `until`: comparisons, `and`, `or`, `not`, `any(…)`, `all(…)` and `always()`.
+/// An expression of `when`, `until`, `expect` or a `${…}`. `convoy help run expressions` describes the language.
 ///
-/// A reference may be written with or without `${…}`. Strings are in single or double quotes.
-indirect enum Expression: Sendable {
+/// A reference may be written with or without `${…}`. Without, the values of a response take precedence.
+struct Expression: Sendable {
+    /// The text as written.
+    let source: String
+    let root: Node
+    /// The positions of the constants in the source, in Unicode scalars.
+    let constants: [Range<Int>]
+
     enum Comparison: String, Sendable {
         case equal = "=="
         case unequal = "!="
@@ -14,245 +20,131 @@ indirect enum Expression: Sendable {
         case greaterOrEqual = ">="
     }
 
-    case value(JSON)
-    case reference(Reference)
-    case compare(Comparison, Expression, Expression)
-    case and(Expression, Expression)
-    case or(Expression, Expression)
-    case not(Expression)
-    case any(Expression)
-    case all(Expression)
-    case always
+    indirect enum Node: Sendable {
+        case constant(JSON)
+        case list([Node])
+        case object([(key: String, value: Node)])
+        /// A value of the response or of the manifest.
+        case reference(Reference, isQuoted: Bool)
+        /// The current element of `map`.
+        case element
+        case member(Node, Node)
+        case call(ExpressionFunction, [Node])
+        case pipe(Node, [Step])
+        case test(Test)
+        case and([Node])
+        case or([Node])
+        case not(Node)
+    }
 
-    init(_ value: ManifestValue, _ what: String) throws(ManifestError) {
+    /// A filter with its arguments. The argument of `map` is evaluated for each element.
+    struct Step: Sendable {
+        let filter: ExpressionFilter
+        let arguments: [Node]
+    }
+
+    /// A predicate that is applied to a value.
+    struct Test: Sendable {
+        /// The number of the test within its expression.
+        let number: Int
+        let predicate: Predicate
+        let isNegated: Bool
+        let subject: Node
+        /// The second operand, or nil if the predicate has only one.
+        let operand: Node?
+        /// The position in the source, in Unicode scalars.
+        let range: Range<Int>
+    }
+
+    /// Where an expression is evaluated, which determines the values that it can use.
+    enum Context {
+        /// Before a response is received.
+        case request
+        case response
+    }
+
+    /// Creates an expression from a value of a manifest: a string, or true or false.
+    init(_ value: ManifestValue, _ what: String, in context: Context = .request) throws(ManifestError) {
         if case .bool(let constant) = value.json {
-            self = .value(.bool(constant))
+            (source, root, constants) = (constant ? "true" : "false", .constant(.bool(constant)), [])
             return
         }
         let text = try value.string(what)
-        do throws(EvaluationError) {
-            self = try ExpressionParser.parse(text)
+        do throws(ExpressionProblem) {
+            self = try ExpressionParser.parse(text, in: context)
         } catch {
-            throw value.problem("\(what): \(error.message)")
+            throw value.problem("\(what): \(error.message)", atCharacter: error.offset)
         }
     }
 
-    var references: [Reference] {
+    init(source: String, root: Node, constants: [Range<Int>]) {
+        (self.source, self.root, self.constants) = (source, root, constants)
+    }
+
+    /// The references to values of the manifest, of requests, and of the environment unless they have a default.
+    var references: [Reference] { root.uses.filter { !$0.isResponse && !$0.hasDefault }.map(\.reference) }
+
+    /// The names of response values that the expression uses.
+    var responseNames: Set<String> { Set(root.uses.filter(\.isResponse).map(\.reference.root)) }
+
+    /// The names of all values and members that the expression uses, which determine whether a value is a secret.
+    var names: [String] { root.names }
+}
+
+extension Expression.Node {
+    /// A reference in an expression.
+    struct Use {
+        var reference: Reference
+        var isResponse = false
+        /// Whether the reference is `env(NAME, DEFAULT)`.
+        var hasDefault = false
+    }
+
+    var children: [Expression.Node] {
         switch self {
-        case .value, .always: []
-        case .reference(let reference): [reference]
-        case .compare(_, let one, let other), .and(let one, let other), .or(let one, let other):
-            one.references + other.references
-        case .not(let operand), .any(let operand), .all(let operand): operand.references
+        case .constant, .reference, .element: []
+        case .list(let nodes), .and(let nodes), .or(let nodes), .call(_, let nodes): nodes
+        case .object(let members): members.map(\.value)
+        case .member(let one, let other): [one, other]
+        case .pipe(let node, let steps): [node] + steps.flatMap(\.arguments)
+        case .test(let test): [test.subject] + (test.operand.map { [$0] } ?? [])
+        case .not(let node): [node]
         }
     }
 
-    func value(in scope: some Scope) throws(EvaluationError) -> JSON {
+    var uses: [Use] {
         switch self {
-        case .value(let json): return json
-        case .always: return .bool(true)
-        case .reference(let reference): return try scope.value(of: reference).json
-        case .compare(let comparison, let one, let other):
-            return .bool(try Self.compare(try one.value(in: scope), comparison, try other.value(in: scope)))
-        case .and(let one, let other):
-            guard try one.value(in: scope).isTrue else { return .bool(false) }
-            return .bool(try other.value(in: scope).isTrue)
-        case .or(let one, let other):
-            if try one.value(in: scope).isTrue { return .bool(true) }
-            return .bool(try other.value(in: scope).isTrue)
-        case .not(let operand): return .bool(try !operand.value(in: scope).isTrue)
-        case .any(let operand):
-            guard case .array(let values) = try operand.value(in: scope) else {
-                return .bool(try operand.value(in: scope).isTrue)
-            }
-            return .bool(values.contains { $0 != .null && $0 != .bool(false) })
-        case .all(let operand):
-            guard case .array(let values) = try operand.value(in: scope) else {
-                return .bool(try operand.value(in: scope).isTrue)
-            }
-            return .bool(values.allSatisfy { $0 != .null && $0 != .bool(false) })
+        case .reference(let reference, let isQuoted):
+            return [Use(reference: reference, isResponse: !isQuoted && ResponseName(rawValue: reference.root) != nil)]
+        case .call(.env, let arguments):
+            guard case .constant(.string(let name))? = arguments.first else { return [] }
+            let use = Use(reference: Reference(root: "env", path: [name]), hasDefault: arguments.count > 1)
+            return [use] + arguments.dropFirst().flatMap(\.uses)
+        default: return children.flatMap(\.uses)
         }
     }
 
-    private static func compare(_ one: JSON, _ comparison: Comparison, _ other: JSON) throws(EvaluationError) -> Bool {
-        switch comparison {
-        case .equal: return one == other
-        case .unequal: return one != other
-        case .less, .lessOrEqual, .greater, .greaterOrEqual: break
+    fileprivate var names: [String] {
+        switch self {
+        case .reference(let reference, _): return [reference.root] + reference.path
+        case .call(.xpath, let arguments), .call(.jsonpath, let arguments): return arguments.flatMap(\.words)
+        case .call(.headers, let arguments), .call(.env, let arguments): return arguments.flatMap(\.words)
+        case .member(let node, .constant(.string(let key))): return node.names + [key]
+        case .pipe(let node, let steps):
+            let words = steps.filter { [.jsonpath, .xpath].contains($0.filter) }.flatMap(\.arguments).flatMap(\.words)
+            return node.names + words + steps.flatMap(\.arguments).flatMap(\.names)
+        default: return children.flatMap(\.names)
         }
-        let isLess: Bool, isEqual: Bool
-        switch (one, other) {
-        case (.number(let one), .number(let other)):
-            guard let first = one.double, let second = other.double else {
-                throw EvaluationError(message: "a number is too large to be compared")
-            }
-            (isLess, isEqual) = (first < second, one == other)
-        case (.string(let one), .string(let other)): (isLess, isEqual) = (one < other, one == other)
-        default: throw EvaluationError(message: "\(comparison.rawValue) compares two numbers, or two texts")
-        }
-        return switch comparison {
-        case .less: isLess
-        case .lessOrEqual: isLess || isEqual
-        case .greater: !isLess && !isEqual
-        default: !isLess || isEqual
-        }
+    }
+
+    /// The words in a constant, such as the names in a path.
+    private var words: [String] {
+        guard case .constant(.string(let text)) = self else { return names }
+        return text.split { !$0.isLetter && !$0.isNumber && $0 != "_" && $0 != "-" }.map(String.init)
     }
 }
 
-/// A recursive-descent parser for expressions.
-private struct ExpressionParser {
-    private enum Token: Equatable {
-        case name(String)
-        case number(JSONNumber)
-        case text(String)
-        /// A bracket or a comparison operator.
-        case mark(String)
-    }
-
-    private static let maximumDepth = 50
-    /// The maximum number of tokens, because a long chain produces a deep tree.
-    private static let maximumCount = 1000
-    private var tokens: ArraySlice<Token> = []
-    private var depth = 0
-
-    static func parse(_ text: String) throws(EvaluationError) -> Expression {
-        var parser = ExpressionParser()
-        parser.tokens = try tokens(of: text)[...]
-        guard parser.tokens.count <= maximumCount else {
-            throw EvaluationError(message: "the expression has more than \(maximumCount) words")
-        }
-        guard !parser.tokens.isEmpty else { throw EvaluationError(message: "the expression is empty") }
-        let expression = try parser.disjunction()
-        if let token = parser.tokens.first { throw EvaluationError(message: "unexpected \(describe(token))") }
-        return expression
-    }
-
-    private mutating func disjunction() throws(EvaluationError) -> Expression {
-        depth += 1
-        defer { depth -= 1 }
-        guard depth < Self.maximumDepth else { throw EvaluationError(message: "nested too deeply") }
-        var expression = try conjunction()
-        while take(.name("or")) { expression = .or(expression, try conjunction()) }
-        return expression
-    }
-
-    private mutating func conjunction() throws(EvaluationError) -> Expression {
-        var expression = try negation()
-        while take(.name("and")) { expression = .and(expression, try negation()) }
-        return expression
-    }
-
-    private mutating func negation() throws(EvaluationError) -> Expression {
-        var isNegated = false
-        while take(.name("not")) { isNegated.toggle() }
-        let expression = try comparison()
-        return isNegated ? .not(expression) : expression
-    }
-
-    private mutating func comparison() throws(EvaluationError) -> Expression {
-        let one = try operand()
-        guard case .mark(let mark)? = tokens.first, let comparison = Expression.Comparison(rawValue: mark) else {
-            return one
-        }
-        tokens.removeFirst()
-        return .compare(comparison, one, try operand())
-    }
-
-    private mutating func operand() throws(EvaluationError) -> Expression {
-        guard let token = tokens.popFirst() else { throw EvaluationError(message: "the expression ends too early") }
-        switch token {
-        case .number(let number): return .value(.number(number))
-        case .text(let text): return .value(.string(text))
-        case .mark("("):
-            let expression = try disjunction()
-            try expect(")")
-            return expression
-        case .mark: throw EvaluationError(message: "unexpected \(Self.describe(token))")
-        case .name(let name):
-            if take(.mark("(")) { return try call(name) }
-            switch name {
-            case "true": return .value(.bool(true))
-            case "false": return .value(.bool(false))
-            case "null": return .value(.null)
-            case "and", "or", "not": throw EvaluationError(message: "unexpected \(quoted(name))")
-            default: break
-            }
-            guard let reference = Reference(name) else { throw EvaluationError(message: "invalid name \(quoted(name))") }
-            return .reference(reference)
-        }
-    }
-
-    private mutating func call(_ name: String) throws(EvaluationError) -> Expression {
-        switch name {
-        case "always":
-            try expect(")")
-            return .always
-        case "any", "all":
-            let operand = try disjunction()
-            try expect(")")
-            return name == "any" ? .any(operand) : .all(operand)
-        default:
-            let known = ["any", "all", "always"]
-            throw EvaluationError(message: "unknown function \(quoted(name))\(Suggestion.text(for: name, among: known))")
-        }
-    }
-
-    private mutating func expect(_ mark: String) throws(EvaluationError) {
-        guard take(.mark(mark)) else { throw EvaluationError(message: "a \(quoted(mark)) is missing") }
-    }
-
-    private mutating func take(_ token: Token) -> Bool {
-        guard tokens.first == token else { return false }
-        tokens.removeFirst()
-        return true
-    }
-
-    private static func describe(_ token: Token) -> String {
-        switch token {
-        case .name(let text), .text(let text), .mark(let text): quoted(text)
-        case .number(let number): quoted(number.text)
-        }
-    }
-
-    private static func tokens(of text: String) throws(EvaluationError) -> [Token] {
-        var tokens: [Token] = [], rest = text.unicodeScalars[...]
-        while let first = rest.first {
-            if first.properties.isWhitespace {
-                rest.removeFirst()
-            } else if first == "'" || first == "\"" {
-                guard let end = rest.dropFirst().firstIndex(of: first) else {
-                    throw EvaluationError(message: "the closing quote is missing")
-                }
-                tokens.append(.text(String(rest[rest.index(after: rest.startIndex)..<end])))
-                rest = rest[rest.index(after: end)...]
-            } else if first == "$" {
-                let name = rest.dropFirst(2).prefix { $0 != "}" }
-                guard rest.dropFirst().first == "{", name.endIndex < rest.endIndex else {
-                    throw EvaluationError(message: "unexpected \"$\"")
-                }
-                tokens.append(.name(String(name).trimmingCharacters(in: .whitespaces)))
-                rest = rest[rest.index(after: name.endIndex)...]
-            } else if first == "-" || (0x30...0x39).contains(first.value) {
-                let digits = rest.prefix { "-+.eE0123456789".unicodeScalars.contains($0) }
-                guard let number = JSONNumber(String(digits)) else {
-                    throw EvaluationError(message: "invalid number \(quoted(String(digits)))")
-                }
-                tokens.append(.number(number))
-                rest = rest[digits.endIndex...]
-            } else if let mark = ["==", "!=", "<=", ">=", "<", ">", "(", ")"].first(where: {
-                String(rest.prefix(2)).hasPrefix($0)
-            }) {
-                tokens.append(.mark(mark))
-                rest = rest.dropFirst(mark.count)
-            } else {
-                let name = rest.prefix {
-                    $0.properties.isAlphabetic || $0 == "_" || $0 == "-" || $0 == "." || (0x30...0x39).contains($0.value)
-                }
-                guard !name.isEmpty else { throw EvaluationError(message: "unexpected \(quoted(String(first)))") }
-                tokens.append(.name(String(name)))
-                rest = rest[name.endIndex...]
-            }
-        }
-        return tokens
-    }
+/// The values of a response in an expression.
+enum ResponseName: String, CaseIterable, Sendable {
+    case status, headers, cookies, body, json, bytes, url, redirects, version, ip, duration, sha256, md5
 }

@@ -183,8 +183,8 @@ extension WorkflowPlan {
         let scope = earlyScope
         for request in requests {
             secrets += request.secrets(in: scope)
-            for reference in (request.templates + (request.forEach?.templates ?? [])).flatMap(\.references)
-            where reference.root == "env" && isSecret(reference) {
+            let all = request.references + (request.forEach?.templates ?? []).flatMap(\.references)
+            for reference in all where reference.root == "env" && isSecret(reference) {
                 if let value = try? scope.value(of: reference) { secrets.append(value.json.text) }
             }
         }

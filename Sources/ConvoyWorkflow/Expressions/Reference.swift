@@ -10,6 +10,9 @@ struct Reference: Sendable, Hashable, CustomStringConvertible {
 
     var description: String { ([root] + path).joined(separator: ".") }
 
+    /// Creates a reference whose path may have any names.
+    init(root: String, path: [String]) { (self.root, self.path) = (root, path) }
+
     /// Parses a reference, and returns nil for any other string.
     init?(_ text: some StringProtocol) {
         let names = String(text).split(separator: "." as Character, omittingEmptySubsequences: false).map { String($0) }
@@ -50,6 +53,27 @@ struct EvaluationError: Error, Equatable {
 /// The values that templates and expressions can refer to.
 protocol Scope {
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue
+
+    /// The response that an expression examines, or nil.
+    var response: ReceivedResponse? { get }
+
+    /// Returns the value of a reference in an expression.
+    ///
+    /// - Parameter isQuoted: Whether the reference is written as `${…}`, and therefore never names a value of the response.
+    func operand(
+        _ reference: Reference, isQuoted: Bool
+    ) throws(EvaluationError) -> (value: ExpressionValue, isHostile: Bool)
+}
+
+extension Scope {
+    var response: ReceivedResponse? { nil }
+
+    func operand(
+        _ reference: Reference, isQuoted: Bool
+    ) throws(EvaluationError) -> (value: ExpressionValue, isHostile: Bool) {
+        let value = try value(of: reference)
+        return (.json(value.json), value.isHostile)
+    }
 }
 
 extension JSON {

@@ -81,24 +81,48 @@ enum ExpectationReader {
     static func plan(of value: ManifestValue?) throws(ManifestError) -> ExpectationPlan {
         var plan = ExpectationPlan()
         guard let value else { return plan }
-        let fields = try value.fields("expect", knowing: keys)
-        plan.statuses = try fields["status"].map(statuses)
-        plan.type = try fields["type"].map { value throws(ManifestError) in
-            let text = try value.string("type").lowercased()
-            guard text.split(separator: "/" as Character).count == 2 else {
-                throw value.problem("type must be a media type, such as application/json")
-            }
-            return text
+        guard case .array = value.json else {
+            try read(try value.fields("expect", knowing: keys), into: &plan)
+            return plan
         }
+        var known: Set<String> = []
+        for element in try value.elements("expect") {
+            guard case .object = element.json else {
+                let expression = try Expression(element, "expect", in: .response)
+                plan.checks.append(CheckPlan(expression: expression, source: element))
+                continue
+            }
+            let fields: [String: ManifestValue]
+            do throws(ManifestError) {
+                fields = try element.fields("expect", knowing: keys)
+            } catch {
+                // YAML reads an unquoted `a == "b: c"` as a mapping.
+                let hint = error.message.hasPrefix("unknown key") ? "; quote an expression that contains \": \"" : ""
+                throw ManifestError(
+                    file: error.file, line: error.line, column: error.column, message: error.message + hint)
+            }
+            for (key, value) in fields where !known.insert(key).inserted {
+                throw value.problem("\(quoted(key)) is given twice in expect", atKey: true)
+            }
+            try read(fields, into: &plan)
+        }
+        return plan
+    }
+
+    private static func read(
+        _ fields: [String: ManifestValue], into plan: inout ExpectationPlan
+    ) throws(ManifestError) {
+        if let status = fields["status"] { plan.statuses = try statuses(status) }
+        if let type = fields["type"] { plan.type = try mediaType(type) }
         for member in try fields["header"]?.members("header") ?? [] { plan.headers.append(try header(member)) }
-        plan.json = try fields["json"].map(json) ?? []
+        if let value = fields["json"] { plan.json = try json(value) }
         if let bytes = fields["bytes"] {
             plan.minimumBytes = try bytes.bytes("bytes")
             plan.maximumBytes = plan.minimumBytes
         }
         if let bytes = fields["minBytes"] { plan.minimumBytes = try bytes.bytes("minBytes") }
         if let bytes = fields["maxBytes"] { plan.maximumBytes = try bytes.bytes("maxBytes") }
-        plan.maximumTime = try fields["maxTime"].map { value throws(ManifestError) in try value.seconds("maxTime") }
+        if let time = fields["maxTime"] { plan.maximumTime = try time.seconds("maxTime") }
         if let value = fields["checksum"] {
             let text = try value.string("checksum")
             guard let equals = text.firstIndex(of: "=") else {
@@ -116,7 +140,14 @@ enum ExpectationReader {
             guard let value = fields[key] else { continue }
             plan.checksums.append((algorithm, try hexadecimal(try value.string(key), algorithm, at: value)))
         }
-        return plan
+    }
+
+    private static func mediaType(_ value: ManifestValue) throws(ManifestError) -> String {
+        let text = try value.string("type").lowercased()
+        guard text.split(separator: "/" as Character).count == 2 else {
+            throw value.problem("type must be a media type, such as application/json")
+        }
+        return text
     }
 
     private static func hexadecimal(

@@ -39,6 +39,12 @@ struct RequestPlan: Sendable {
     var expectations = ExpectationPlan()
     var captures: [CapturePlan] = []
 
+    /// The references of everything that is sent or examined, except `when` and `forEach`.
+    var references: [Reference] {
+        templates.flatMap(\.references) + expectations.checks.flatMap(\.expression.references)
+            + (poll?.until.references ?? [])
+    }
+
     /// The templates of everything that is sent, and of the output path.
     var templates: [Template] {
         var all = [url] + query.flatMap(\.value.templates) + headers.compactMap(\.value) + body.templates + login.templates
@@ -159,10 +165,26 @@ struct ExpectationPlan: Sendable {
     var checksums: [(algorithm: ChecksumAlgorithm, value: Template)] = []
     /// The maximum duration of the operation, in seconds.
     var maximumTime: Double?
+    var checks: [CheckPlan] = []
+
+    /// Whether an expression examines the status, which replaces the default.
+    var checksStatus: Bool { uses(.status) }
+
+    func uses(_ name: ResponseName) -> Bool { checks.contains { $0.expression.responseNames.contains(name.rawValue) } }
+
+    /// The accepted statuses.
+    var acceptedStatuses: [ClosedRange<Int>] { statuses ?? (checksStatus ? [100...999] : [200...299]) }
 
     var templates: [Template] {
         checksums.map(\.value) + headers.compactMap(\.equals) + json.flatMap { $0.equals?.templates ?? [] }
     }
+}
+
+/// An expression that must be true for the response.
+struct CheckPlan: Sendable {
+    var expression: Expression
+    /// The position in the manifest.
+    var source: ManifestValue
 }
 
 struct HeaderExpectation: Sendable {

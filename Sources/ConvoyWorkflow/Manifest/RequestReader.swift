@@ -293,7 +293,7 @@ struct RequestReader {
             let parts = try value.fields("poll", knowing: ["until", "every", "for"])
             guard let until = parts["until"] else { throw value.problem("poll requires until") }
             plan.poll = PollPlan(
-                until: try Expression(until, "until"),
+                until: try Expression(until, "until", in: .response),
                 every: try parts["every"].map { value throws(ManifestError) in try value.seconds("every") } ?? 1,
                 limit: try parts["for"].map { value throws(ManifestError) in try value.seconds("for") } ?? 60)
         }

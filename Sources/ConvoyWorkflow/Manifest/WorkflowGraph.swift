@@ -33,8 +33,22 @@ enum WorkflowGraph {
             try add(reference, at: own.child(.null, "when"))
         }
         let place = own.child(.null, "poll").child(.null, "until")
-        for reference in request.poll?.until.references ?? [] where !["status", "body", "header"].contains(reference.root) {
-            try add(reference, at: place)
+        for reference in request.poll?.until.references ?? [] { try add(reference, at: place) }
+        for check in request.expectations.checks {
+            for reference in check.expression.references {
+                guard reference.root == request.id else {
+                    try add(reference, at: check.source)
+                    continue
+                }
+                let names = request.captures.map(\.name)
+                guard let name = reference.path.first, names.contains(name) else {
+                    let name = reference.path.first ?? ""
+                    throw check.source.problem(
+                        ResponseName(rawValue: name) == nil
+                            ? "\(quoted(request.id)) has no capture \(quoted(name))\(Suggestion.text(for: name, among: names))"
+                            : "\(reference) is not known before the end of \(quoted(request.id)); write \(name)")
+                }
+            }
         }
         for value in try after(of: request) {
             let id = try value.string("an element of after")
@@ -53,10 +67,9 @@ enum WorkflowGraph {
         guard plan.variables.keys.contains(where: { !plan.variableNames.contains($0) }) else { return }
         var references = plan.secretMarks.map(\.0)
         for request in plan.requests {
-            references += request.templates.flatMap(\.references)
+            references += request.references
             references += request.forEach?.templates.flatMap(\.references) ?? []
             references += request.when?.references ?? []
-            references += request.poll?.until.references ?? []
         }
         plan.variableNames.formUnion(references.map(\.root))
     }
@@ -103,9 +116,10 @@ enum WorkflowGraph {
         }
         guard let other = known[reference.root] else {
             let names = Array(known.keys) + plan.variables.keys + ["env", "item"]
-            throw source.problem(
-                "${\(reference)}: unknown request or variable \(quoted(reference.root))\(Suggestion.text(for: reference.root, among: names))"
-            )
+            let near = Suggestion.text(for: reference.root, among: names)
+            let isOfResponse = ResponseName(rawValue: reference.root) != nil
+            let hint = isOfResponse ? "; in expect and until, write \(reference) without ${…} for the response" : near
+            throw source.problem("${\(reference)}: unknown request or variable \(quoted(reference.root))\(hint)")
         }
         let names = other.captures.map(\.name) + ReservedName.ofRequests
         guard let name = reference.path.first else {

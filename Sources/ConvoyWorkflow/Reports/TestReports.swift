@@ -26,10 +26,10 @@ extension WorkflowResult {
                     "    </testcase>",
                 ]
             case .failed:
-                let text = outcome.failures.joined(separator: "\n")
+                let failures = outcome.locatedFailures(in: name), first = failures.first?.prefix { $0 != "\n" } ?? ""
                 lines += [
                     "\(head)>",
-                    #"      <failure message="\#(Markup.escaped(outcome.failures.first ?? ""))">\#(Markup.escaped(text))</failure>"#,
+                    #"      <failure message="\#(Markup.escaped(String(first)))">\#(Markup.escaped(failures.joined(separator: "\n")))</failure>"#,
                     "    </testcase>",
                 ]
             }
@@ -54,7 +54,7 @@ extension WorkflowResult {
                     "not ok \(index + 1) - \(title)", "  ---", "  at: \(Self.yamlText("\(name):\(outcome.line)"))",
                     "  failures:",
                 ]
-                lines += outcome.failures.map { "    - \(Self.yamlText($0))" } + ["  ..."]
+                lines += outcome.locatedFailures(in: name).map { "    - \(Self.yamlText($0))" } + ["  ..."]
             }
         }
         return lines.joined(separator: "\n") + "\n"

@@ -6,24 +6,28 @@ import Foundation
 /// A comparison of a response with its expectations.
 struct ExpectationCheck {
     let plan: ExpectationPlan
-    let response: ReceivedResponse
-    let scope: ItemScope
+    let scope: ResponseScope
     /// The mask for values. It is applied before values are shortened, because a part of a secret would not be
     /// recognized.
     let secrets: SecretMask
-    var failures: [(cause: RequestOutcome.Cause, text: String)] = []
+    var failures: [FailureReason] = []
+
+    private var response: ReceivedResponse { scope.examined }
 
     /// Returns all expectations that are not met, with the actual values.
     static func failures(
-        _ plan: ExpectationPlan, _ response: ReceivedResponse, _ scope: ItemScope, _ secrets: SecretMask = SecretMask()
-    ) -> [(cause: RequestOutcome.Cause, text: String)] {
-        var check = ExpectationCheck(plan: plan, response: response, scope: scope, secrets: secrets)
+        _ plan: ExpectationPlan, _ scope: ResponseScope, _ secrets: SecretMask = SecretMask()
+    ) -> [FailureReason] {
+        var check = ExpectationCheck(plan: plan, scope: scope, secrets: secrets)
         check.checkHead()
         check.checkBody()
+        for expression in plan.checks {
+            if let reason = CheckReport.failure(of: expression, in: scope, secrets) { check.failures.append(reason) }
+        }
         return check.failures
     }
 
-    static func statusText(_ ranges: [ClosedRange<Int>]?) -> String {
+    private static func statusText(_ ranges: [ClosedRange<Int>]?) -> String {
         guard let ranges else { return "200-299" }
         return ranges.map { $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)-\($0.upperBound)" }.joined(
             separator: ", ")
@@ -43,11 +47,11 @@ struct ExpectationCheck {
     private func shown(_ value: JSON, _ subject: Subject) -> String { shown(subject.masked(value).description) }
 
     private mutating func fail(_ text: String, _ cause: RequestOutcome.Cause = .expectation) {
-        failures.append((cause, text))
+        failures.append(FailureReason(cause: cause, text: text))
     }
 
     private mutating func checkHead() {
-        if let status = response.status, !(plan.statuses ?? [200...299]).contains(where: { $0.contains(status) }) {
+        if let status = response.status, !plan.acceptedStatuses.contains(where: { $0.contains(status) }) {
             var text = "status: expected \(Self.statusText(plan.statuses)), got \(status)"
             if 300...399 ~= status, let location = response.field("Location") {
                 text += ", to \(quoted(shown(secrets.masked(field: "Location", location))))"

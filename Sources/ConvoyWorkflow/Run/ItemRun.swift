@@ -20,10 +20,10 @@ final class ItemRun: Sendable {
 
     /// The reasons why an item did not succeed.
     struct Failure: Error {
-        var reasons: [(cause: RequestOutcome.Cause, text: String)]
+        var reasons: [FailureReason]
 
-        init(_ cause: RequestOutcome.Cause, _ text: String) { reasons = [(cause, text)] }
-        init(_ reasons: [(cause: RequestOutcome.Cause, text: String)]) { self.reasons = reasons }
+        init(_ cause: RequestOutcome.Cause, _ text: String) { reasons = [FailureReason(cause: cause, text: text)] }
+        init(_ reasons: [FailureReason]) { self.reasons = reasons }
     }
 
     init(plan: RequestPlan, run: WorkflowRun, item: ScopedValue?, index: Int?, ready: Date) {
@@ -35,7 +35,7 @@ final class ItemRun: Sendable {
     /// Returns a message of limited length and without secrets.
     private func masked(_ text: String) -> String {
         let masked = secrets.masked(text)
-        return masked.utf8.count > 2000 ? "\(masked.prefix(1000))…" : masked
+        return masked.utf8.count > 4000 ? "\(masked.prefix(2000))…" : masked
     }
 
     private func makeOutcome() -> RequestOutcome {
@@ -69,12 +69,16 @@ final class ItemRun: Sendable {
         let clock = ContinuousClock.now
         var result = ItemResult(outcome: outcome, item: item)
         do {
-            await RequestNode.complete(plan.templates.flatMap(\.references), in: run)
+            await RequestNode.complete(plan.references, in: run)
             try await send(&result)
         } catch let failure as Failure {
             result.outcome.state = .failed
             result.outcome.cause = failure.reasons.first?.cause
             result.outcome.failures = failure.reasons.map { masked($0.text) }
+            for (index, reason) in failure.reasons.enumerated() {
+                guard let position = reason.position else { continue }
+                result.outcome.failurePositions[index] = (position.line, position.column)
+            }
         } catch let error as EvaluationError {
             (result.outcome.state, result.outcome.cause) = (.failed, error.isAboutFile ? .file : .value)
             result.outcome.failures = [masked(error.message)]
@@ -186,6 +190,8 @@ final class ItemRun: Sendable {
             if let file = response.file { try? FileManager.default.removeItem(at: file) }
             throw error
         }
+        // A response without a download becomes a file only if it meets the expectations.
+        if let file, response.file == nil { try run.outputs.write(response.data, to: file) }
         if let follow = plan.follow { try await self.follow(follow, from: response, sender, &result) }
         if let file { result.outcome.file = file.relativePath }
     }
@@ -200,9 +206,10 @@ final class ItemRun: Sendable {
         }
         // Capture the values first, so that messages about the response contain none of its secrets.
         let (captures, missing) = self.captures(of: response)
-        let failures = ExpectationCheck.failures(plan.expectations, response, scope, secrets)
+        let examined = ResponseScope(examined: response, outer: scope, id: plan.id, captures: captures)
+        let failures = ExpectationCheck.failures(plan.expectations, examined, secrets)
         guard failures.isEmpty else { throw Failure(failures) }
-        guard missing.isEmpty else { throw Failure(missing.map { (.capture, $0) }) }
+        guard missing.isEmpty else { throw Failure(missing.map { FailureReason(cause: .capture, text: $0) }) }
         result.captures = captures
     }
 
@@ -241,7 +248,7 @@ final class ItemRun: Sendable {
         let clock = ContinuousClock.now
         var response = first
         while true {
-            if try poll.until.value(in: ResponseScope(response: response, outer: scope)).isTrue { return response }
+            if try poll.until.value(in: ResponseScope(examined: response, outer: scope)).isTrue { return response }
             let passed = (ContinuousClock.now - clock).inSeconds
             guard passed + poll.every <= poll.limit else {
                 let seen = response.status.map { "; the last status was \($0)" } ?? ""

@@ -1,6 +1,7 @@
 import ConvoyCookies
 import ConvoySerialization
 import ConvoySupport
+import ConvoyTransport
 import Foundation
 
 /// A received response, with its body in memory or in a file.
@@ -20,17 +21,23 @@ final class ReceivedResponse: Sendable {
     /// The charset of the body that the server specifies, or nil.
     let label: String?
     let version: String
+    /// The redirects that led to the response, in order.
+    let redirects: [RedirectEvent]
+    /// The address of the server or its proxy, or nil if it is not known.
+    let address: String?
     private let body: Locked<Data?>
     private let tree = Locked<Result<JSON, EvaluationError>?>(nil)
+    private let decoded = Locked<String?>(nil)
 
     init(
         status: Int?, fields: [(name: String, value: String)], url: URL?, body: Data?, file: URL?, byteCount: Int64,
-        seconds: Double, cookies: CookieStore? = nil, label: String? = nil, version: String = "HTTP/1.1"
+        seconds: Double, cookies: CookieStore? = nil, label: String? = nil, version: String = "HTTP/1.1",
+        redirects: [RedirectEvent] = [], address: String? = nil
     ) {
         (self.status, self.fields, self.url, self.file) = (status, fields, url, file)
         (self.byteCount, self.seconds, self.cookies) = (byteCount, seconds, cookies)
         self.label = label
-        self.version = version
+        (self.version, self.redirects, self.address) = (version, redirects, address)
         self.body = Locked(body)
     }
 
@@ -48,11 +55,16 @@ final class ReceivedResponse: Sendable {
     /// The body as JSON, or nil if it is not JSON.
     var json: JSON? { try? parsed.get() }
 
+    /// Returns the body as JSON.
+    ///
+    /// - Throws: The reason why it is not JSON.
+    func parsedJSON() throws(EvaluationError) -> JSON { try parsed.get() }
+
     /// The body as JSON, or the reason why it is not JSON.
     private var parsed: Result<JSON, EvaluationError> {
         if let known = tree.withLock({ $0 }) { return known }
         let result = Result { () throws(EvaluationError) in
-            guard !isTooLong else { throw Self.tooLong }
+            try checkLength()
             return try JSON(body: data, label: label)
         }
         tree.withLock { $0 = result }
@@ -66,8 +78,13 @@ final class ReceivedResponse: Sendable {
 
     /// Returns the value of a field, with repeated fields joined, or nil if the response does not contain the field.
     func field(_ name: String) -> String? {
-        let values = fields.filter { ASCII.equalIgnoringCase($0.name.utf8, name.utf8) }.map(\.value)
+        let values = values(ofField: name)
         return values.isEmpty ? nil : values.joined(separator: ", ")
+    }
+
+    /// Returns the values of all fields of a name.
+    func values(ofField name: String) -> [String] {
+        fields.filter { ASCII.equalIgnoringCase($0.name.utf8, name.utf8) }.map(\.value)
     }
 
     /// The media type without parameters, or nil.
@@ -79,8 +96,20 @@ final class ReceivedResponse: Sendable {
 
     /// The body as text. A body with bytes that are invalid in its charset is repaired as UTF-8.
     var text: String {
+        if let known = decoded.withLock({ $0 }) { return known }
         let data = data
-        return Charset.ofText(data, label: label).text(of: data) ?? String(decoding: data, as: UTF8.self)
+        let text = Charset.ofText(data, label: label).text(of: data) ?? String(decoding: data, as: UTF8.self)
+        decoded.withLock { $0 = text }
+        return text
+    }
+
+    /// Throws an error if the body is in a file that is too large to examine.
+    func checkLength() throws(EvaluationError) { if isTooLong { throw Self.tooLong } }
+
+    /// Returns the value of an XPath expression in the body.
+    func value(ofXPath expression: String) throws(EvaluationError) -> ExpressionValue {
+        try checkLength()
+        return try XPath.value(of: expression, in: data, label: label, isHTML: isHTML)
     }
 
     var isHTML: Bool {
@@ -100,24 +129,59 @@ final class ReceivedResponse: Sendable {
         case .cookie(let name): return cookie(name).map { .string($0) }
         case .json(let path): return try path.finding(in: try parsed.get()).value
         case .text(let pattern, let group):
-            guard !isTooLong else { throw Self.tooLong }
+            try checkLength()
             guard let pattern else { return .string(text) }
             return try Pattern.firstMatch(of: pattern, group: group, in: text).map { .string($0) }
         case .xpath(let expression):
-            guard !isTooLong else { throw Self.tooLong }
+            try checkLength()
             let values = try XPath.values(of: expression, in: data, label: label, isHTML: isHTML)
             return values.isEmpty ? nil : .array(values.map { .string($0) })
         }
     }
 
     private func cookie(_ name: String) -> String? {
-        for field in fields.reversed() where ASCII.equalIgnoringCase(field.name.utf8, "set-cookie".utf8) {
-            let pair = field.value.prefix { $0 != ";" }
-            guard let equals = pair.firstIndex(of: "="), pair[..<equals].trimmingCharacters(in: .whitespaces) == name else {
-                continue
-            }
-            return pair[pair.index(after: equals)...].trimmingCharacters(in: .whitespaces)
+        let set = setCookies.last { $0.name == name }?.value
+        return set ?? url.flatMap { cookies?.cookies(for: $0).first { $0.name == name }?.value }
+    }
+
+    /// The cookies that the response sets.
+    private var setCookies: [SetCookie] { values(ofField: "Set-Cookie").compactMap(SetCookie.init) }
+
+    /// Returns the value of a cookie, or an attribute of a cookie that the response sets; nil if it does not exist. Without
+    /// a name, returns all cookies that the response sets.
+    func cookie(at path: [String]) -> JSON? {
+        guard let name = path.first else {
+            var object = JSONObject()
+            for cookie in setCookies { object[cookie.name] = .string(cookie.value) }
+            return .object(object)
         }
-        return url.flatMap { cookies?.cookies(for: $0).first { $0.name == name }?.value }
+        if path.count == 1 { return cookie(name).map { .string($0) } }
+        guard path.count == 2, let cookie = setCookies.last(where: { $0.name == name }) else { return nil }
+        return path[1] == "value" ? .string(cookie.value) : cookie.attributes[path[1].lowercased()]
+    }
+}
+
+/// A cookie as a `Set-Cookie` field spells it.
+private struct SetCookie {
+    let name: String
+    let value: String
+    /// The attributes by their names in lower case. Attributes without a value are true, and `Max-Age` is a number.
+    var attributes: [String: JSON] = [:]
+
+    init?(_ field: String) {
+        var parts = field.split(separator: ";" as Character, omittingEmptySubsequences: false).map {
+            $0.split(separator: "=" as Character, maxSplits: 1, omittingEmptySubsequences: false).map {
+                $0.trimmingCharacters(in: .whitespaces)
+            }
+        }
+        let pair = parts.removeFirst()
+        guard pair.count == 2 else { return nil }
+        (name, value) = (pair[0], pair[1])
+        for part in parts where !part[0].isEmpty {
+            let name = part[0].lowercased(), text = part.count > 1 ? part[1] : ""
+            attributes[name] =
+                part.count == 1
+                ? true : name == "max-age" ? JSONNumber(text).map { .number($0) } ?? .string(text) : .string(text)
+        }
     }
 }

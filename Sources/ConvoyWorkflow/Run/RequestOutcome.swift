@@ -53,6 +53,9 @@ public struct RequestOutcome: Sendable {
     public internal(set) var cause: Cause?
     /// All failures with the actual values, or the reason for skipping the request.
     public internal(set) var failures: [String] = []
+    /// The positions in the manifest of the failed checks that are expressions, by their indices in ``failures``: the line
+    /// and the column, from 1.
+    public internal(set) var failurePositions: [Int: (line: Int, column: Int)] = [:]
     /// The method of the last request.
     public internal(set) var method: String?
     /// The URL of the last request, or nil if nothing was sent.
@@ -85,6 +88,13 @@ public struct RequestOutcome: Sendable {
     /// Whether the outcome counts as a success for dependent requests.
     public var isSuccess: Bool { state == .succeeded || state == .kept }
 
+    /// Returns the failures, each with its position if that differs from the position of the request.
+    func locatedFailures(in manifest: String) -> [String] {
+        failures.enumerated().map { index, text in
+            failurePositions[index].map { "\(manifest):\($0.line):\($0.column): \(text)" } ?? text
+        }
+    }
+
     /// A note that further pages remained.
     package var pagesNote: String { "stopped after \(requestCount) pages; there are more" }
 
@@ -93,6 +103,14 @@ public struct RequestOutcome: Sendable {
         self.item = item?.text
         self.index = index
     }
+}
+
+/// A reason why an item did not succeed.
+struct FailureReason: Sendable {
+    var cause: RequestOutcome.Cause
+    var text: String
+    /// The position of the check in the manifest, or nil for that of the request.
+    var position: ManifestDocument.Position?
 }
 
 /// A received response.

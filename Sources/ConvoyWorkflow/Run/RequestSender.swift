@@ -34,7 +34,12 @@ struct RequestSender {
         }
         try setUp(operation, built, scope)
         var serializer = HTTPResponseSerializer()
-        serializer.acceptableStatusCodes = plan.poll == nil ? acceptableStatuses : nil
+        if plan.poll != nil {
+            serializer.acceptableStatusCodes = nil
+        } else {
+            serializer.acceptableStatusCodes =
+                isDownload && plan.expectations.checksStatus ? .successful : acceptableStatuses
+        }
         // A response of the wrong type must not become a file.
         if isDownload, let type = plan.expectations.type { serializer.acceptableContentTypes = [type] }
         operation.responseSerializer = serializer
@@ -58,13 +63,12 @@ struct RequestSender {
         let length =
             hasFile ? file.flatMap { Journal.File(path: $0.path)?.length } ?? 0 : Int64(operation.responseData?.count ?? 0)
         outcome.bytes += length
-        let response = ReceivedResponse(
+        return ReceivedResponse(
             status: operation.statusCode, fields: operation.responseHead?.fields ?? [],
             url: operation.response?.url ?? operation.request.url, body: hasFile ? nil : operation.responseData ?? Data(),
             file: hasFile ? file : nil, byteCount: length, seconds: seconds, cookies: operation.cookieStore,
-            label: operation.response?.textEncodingName, version: operation.responseHead?.httpVersion ?? "HTTP/1.1")
-        if let file, !isDownload, isAcceptable(operation.statusCode) { try run.outputs.write(response.data, to: file) }
-        return response
+            label: operation.response?.textEncodingName, version: operation.responseHead?.httpVersion ?? "HTTP/1.1",
+            redirects: operation.redirects, address: operation.metrics?.transactions.last?.remoteAddress)
     }
 
     /// Waits for a matching server-sent event.
@@ -109,7 +113,7 @@ struct RequestSender {
             status: 200, fields: [], url: nil, body: data, file: nil, byteCount: Int64(data.count), seconds: 0)
         var expectations = ExpectationPlan()
         expectations.json = plan.json
-        return ExpectationCheck.failures(expectations, response, scope).isEmpty
+        return ExpectationCheck.failures(expectations, ResponseScope(examined: response, outer: scope)).isEmpty
     }
 
     // MARK: Settings
@@ -118,7 +122,10 @@ struct RequestSender {
         _ operation: HTTPRequestOperation, _ built: BuiltRequest, _ scope: ItemScope
     ) throws(EvaluationError) {
         operation.settings = run.manager.settings
-        operation.collectsMetrics = run.options.collectsMetrics
+        // Only the metrics have the address of the server.
+        operation.collectsMetrics =
+            run.options.collectsMetrics || plan.expectations.uses(.ip)
+            || plan.poll?.until.responseNames.contains(ResponseName.ip.rawValue) == true
         operation.dependencyFailurePolicy = .run
         if let policy = run.options.retryPolicy { operation.retryPolicy = policy }
         run.options.configure?(operation, run.nextNumber())
@@ -135,11 +142,8 @@ struct RequestSender {
     }
 
     private var acceptableStatuses: StatusCodeSet {
-        guard let ranges = plan.expectations.statuses else { return .successful }
-        return ranges.reduce(StatusCodeSet([])) { $0.union(StatusCodeSet($1)) }
+        plan.expectations.acceptedStatuses.reduce(StatusCodeSet([])) { $0.union(StatusCodeSet($1)) }
     }
-
-    private func isAcceptable(_ status: Int?) -> Bool { status.map { acceptableStatuses.contains($0) } ?? false }
 
     private func checksums(_ scope: ItemScope) throws(EvaluationError) -> [Checksum] {
         var checksums: [Checksum] = []
@@ -171,7 +175,7 @@ struct RequestSender {
         outcome.method = operation.request.httpMethod ?? "GET"
         outcome.url = operation.request.url?.absoluteString
         outcome.status = operation.statusCode ?? outcome.status
-        if let metrics = operation.metrics { outcome.metrics.append(metrics) }
+        if run.options.collectsMetrics, let metrics = operation.metrics { outcome.metrics.append(metrics) }
     }
 
     /// Throws errors that leave no response to examine. A response with an unexpected status or type is examined.

@@ -108,21 +108,3 @@ struct ItemScope: Scope {
         return try values.value(of: reference)
     }
 }
-
-/// The values for `until`: the received response, and the values that the request itself can use.
-struct ResponseScope: Scope {
-    let response: ReceivedResponse
-    let outer: ItemScope
-
-    func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
-        switch reference.root {
-        case "status" where reference.path.isEmpty:
-            return ScopedValue(json: response.status.map { .number(JSONNumber($0)) } ?? .null)
-        case "body": return ScopedValue(json: response.json?.value(at: reference.path) ?? .null, isHostile: true)
-        case "header":
-            return ScopedValue(
-                json: response.field(reference.path.joined(separator: ".")).map { .string($0) } ?? .null, isHostile: true)
-        default: return try outer.value(of: reference)
-        }
-    }
-}
