@@ -81,7 +81,7 @@ final class ManifestDocument: Sendable {
         let content = text.starts(with: [0xEF, 0xBB, 0xBF]) ? text.dropFirst(3) : text
         let lines = content.split(separator: 0x0A, maxSplits: limit, omittingEmptySubsequences: false)
         let wanted = Array(string.unicodeScalars.prefix(offset + 1)).filter { !$0.properties.isWhitespace }
-        var found = 0, isFirst = true
+        var found = 0, isFirst = true, last = start
         for index in lines.indices.dropFirst(start.line - 1).prefix(Self.maximumLines) {
             var column = 1
             for scalar in String(decoding: lines[index], as: UTF8.self).unicodeScalars {
@@ -95,10 +95,12 @@ final class ManifestDocument: Sendable {
                 }
                 guard found < wanted.count, scalar == wanted[found] else { continue }
                 found += 1
-                if found == wanted.count { return Position(line: index + 1, column: column) }
+                last = Position(line: index + 1, column: column)
+                if found == wanted.count { return last }
             }
         }
-        return start
+        // An escaped character does not appear as itself.
+        return last
     }
 
     /// The maximum number of lines in which a character of a string is searched.

@@ -5,8 +5,12 @@ import Foundation
 ///
 /// A reference may be written with or without `${…}`. Without, the values of a response take precedence.
 struct Expression: Sendable {
+    /// The identity of an expression in a manifest.
+    final class Identity: Sendable {}
+
     /// The text as written.
     let source: String
+    private(set) var identity = Identity()
     let root: Node
     /// The positions of the constants in the source, in Unicode scalars.
     let constants: [Range<Int>]
@@ -75,6 +79,7 @@ struct Expression: Sendable {
         } catch {
             throw value.problem("\(what): \(error.message)", atCharacter: error.offset)
         }
+        try checkFiles(at: value)
     }
 
     init(source: String, root: Node, constants: [Range<Int>]) {
@@ -83,6 +88,23 @@ struct Expression: Sendable {
 
     /// The references to values of the manifest, of requests, and of the environment unless they have a default.
     var references: [Reference] { root.uses.filter { !$0.isResponse && !$0.hasDefault }.map(\.reference) }
+
+    /// All references to values of the manifest, of requests and of the environment.
+    var allReferences: [Reference] { root.uses.filter { !$0.isResponse }.map(\.reference) }
+
+    /// Returns the reference that makes the value untrusted: the first one to a response or to an item.
+    func source(in scope: some Scope) -> Reference {
+        let all = allReferences
+        return all.first { (try? scope.value(of: $0))?.isHostile == true } ?? all.first { $0.root == "item" }
+            ?? Reference(root: "", path: [])
+    }
+
+    /// Checks that the files with constant paths are readable.
+    func checkFiles(at value: ManifestValue) throws(ManifestError) {
+        for path in root.files where access(path, R_OK) != 0 {
+            throw value.problem("cannot read \(quoted(path)): \(String(cString: strerror(errno)))")
+        }
+    }
 
     /// The names of response values that the expression uses.
     var responseNames: Set<String> { Set(root.uses.filter(\.isResponse).map(\.reference.root)) }
@@ -122,6 +144,12 @@ extension Expression.Node {
             return [use] + arguments.dropFirst().flatMap(\.uses)
         default: return children.flatMap(\.uses)
         }
+    }
+
+    /// The constant paths of the files that the expression reads.
+    fileprivate var files: [String] {
+        if case .call(.file, let arguments) = self, case .constant(.string(let path))? = arguments.first { return [path] }
+        return children.flatMap(\.files)
     }
 
     fileprivate var names: [String] {

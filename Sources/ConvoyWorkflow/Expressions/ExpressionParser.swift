@@ -96,7 +96,8 @@ struct ExpressionParser {
             if let predicate = Predicate(name: name) { return predicate }
             let near = Suggestion.text(for: name, among: Predicate.names)
             throw ExpressionProblem(
-                message: near.isEmpty ? "unexpected \(quoted(name))" : "unknown predicate \(quoted(name))\(near)",
+                message: near.isEmpty && !name.hasPrefix("is")
+                    ? "unexpected \(quoted(name))" : "unknown predicate \(quoted(name))\(near)",
                 offset: token.range.lowerBound)
         default: return nil
         }
@@ -215,7 +216,8 @@ struct ExpressionParser {
         if mapDepth > 0, reference.root == "it" {
             return reference.path.reduce(.element) { .member($0, .constant(.string($1))) }
         }
-        return .reference(reference, isQuoted: false)
+        // Without a response, all names are those of the manifest.
+        return .reference(reference, isQuoted: context == .request)
     }
 
     private mutating func constant(_ json: JSON, _ token: ExpressionToken) -> Expression.Node {

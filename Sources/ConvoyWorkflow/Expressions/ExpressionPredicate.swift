@@ -93,9 +93,9 @@ enum Predicate: Sendable, Equatable {
     func expectation(_ operand: String, isNegated: Bool) -> String {
         let not = isNegated ? "not " : ""
         return switch self {
-        case .compare(.equal): operand
-        case .compare(.unequal): "not \(operand)"
-        case .compare(let comparison): "\(comparison.rawValue) \(operand)"
+        case .compare(.equal): not + operand
+        case .compare(.unequal): isNegated ? operand : "not \(operand)"
+        case .compare(let comparison): "\(not)\(comparison.rawValue) \(operand)"
         case .contains: "\(not)contains \(operand)"
         case .startsWith: "\(not)startsWith \(operand)"
         case .endsWith: "\(not)endsWith \(operand)"

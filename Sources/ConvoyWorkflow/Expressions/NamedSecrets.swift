@@ -166,12 +166,7 @@ extension RequestPlan {
     /// Returns the secrets that the request sends, as far as they are known in a scope.
     func secrets(in scope: some Scope) -> [String] {
         var url = ""
-        for piece in self.url.pieces {
-            switch piece {
-            case .literal(let text): url += text
-            case .reference(let reference): url += (try? scope.value(of: reference).json.text) ?? ""
-            }
-        }
+        for piece in self.url.pieces { url += (try? piece.value(in: scope).json.text) ?? "" }
         return NamedSecrets.values(ofURL: url) + values.flatMap { $0.secrets(in: scope) } + connection.secrets(in: scope)
     }
 }
@@ -183,7 +178,9 @@ extension WorkflowPlan {
         let scope = earlyScope
         for request in requests {
             secrets += request.secrets(in: scope)
-            let all = request.references + (request.forEach?.templates ?? []).flatMap(\.references)
+            let templates = request.templates + (request.forEach?.templates ?? [])
+            let checks = request.expectations.checks.map(\.expression) + (request.poll.map { [$0.until] } ?? [])
+            let all = templates.flatMap(\.allReferences) + checks.flatMap(\.allReferences)
             for reference in all where reference.root == "env" && isSecret(reference) {
                 if let value = try? scope.value(of: reference) { secrets.append(value.json.text) }
             }

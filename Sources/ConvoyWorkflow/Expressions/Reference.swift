@@ -57,6 +57,9 @@ protocol Scope {
     /// The response that an expression examines, or nil.
     var response: ReceivedResponse? { get }
 
+    /// Returns the value of an expression in a `${…}`.
+    func value(of expression: Expression) throws(EvaluationError) -> ScopedValue
+
     /// Returns the value of a reference in an expression.
     ///
     /// - Parameter isQuoted: Whether the reference is written as `${…}`, and therefore never names a value of the response.
@@ -67,6 +70,21 @@ protocol Scope {
 
 extension Scope {
     var response: ReceivedResponse? { nil }
+
+    func value(of expression: Expression) throws(EvaluationError) -> ScopedValue { try evaluated(expression) }
+
+    func evaluated(_ expression: Expression) throws(EvaluationError) -> ScopedValue {
+        var evaluation = ExpressionEvaluation(in: self)
+        let value = try evaluation.value(of: expression.root)
+        guard let json = value.json else {
+            if case .missing(let reason) = value {
+                throw EvaluationError(
+                    message: "${\(expression.source)} has no value\(reason.isEmpty ? "" : ": \(reason)")")
+            }
+            throw EvaluationError(message: "${\(expression.source)} is bytes; use toString, base64 or toHex")
+        }
+        return ScopedValue(json: json, isHostile: evaluation.isHostile)
+    }
 
     func operand(
         _ reference: Reference, isQuoted: Bool

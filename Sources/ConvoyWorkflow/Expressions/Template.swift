@@ -1,11 +1,29 @@
 import ConvoySerialization
 import Foundation
 
-/// A string with references: `reports/${item}`. `$${` is an escaped `${`.
+/// A string with references and expressions: `reports/${item}`, `${uuid()}`. `$${` is an escaped `${`.
 struct Template: Sendable {
     enum Piece: Sendable {
         case literal(String)
         case reference(Reference)
+        case expression(Expression)
+
+        func value(in scope: some Scope) throws(EvaluationError) -> ScopedValue {
+            switch self {
+            case .literal(let text): ScopedValue(json: .string(text))
+            case .reference(let reference): try scope.value(of: reference)
+            case .expression(let expression): try scope.value(of: expression)
+            }
+        }
+
+        /// Returns the reference that makes the value untrusted: the first one to a response or to an item.
+        func source(in scope: some Scope) -> Reference {
+            switch self {
+            case .literal: Reference(root: "", path: [])
+            case .reference(let reference): reference
+            case .expression(let expression): expression.source(in: scope)
+            }
+        }
     }
 
     let pieces: [Piece]
@@ -13,13 +31,33 @@ struct Template: Sendable {
     let source: ManifestValue
 
     var references: [Reference] {
-        pieces.compactMap { if case .reference(let reference) = $0 { reference } else { nil } }
+        pieces.flatMap { piece -> [Reference] in
+            switch piece {
+            case .literal: []
+            case .reference(let reference): [reference]
+            case .expression(let expression): expression.references
+            }
+        }
     }
 
-    /// The reference, if it is the entire string.
-    var wholeReference: Reference? {
-        guard pieces.count == 1, case .reference(let reference)? = pieces.first else { return nil }
-        return reference
+    /// All references, including those to environment variables with a default.
+    var allReferences: [Reference] {
+        references
+            + pieces.flatMap { piece -> [Reference] in
+                if case .expression(let expression) = piece { expression.allReferences } else { [] }
+            }
+    }
+
+    /// Whether the value differs from evaluation to evaluation.
+    var isVolatile: Bool {
+        pieces.contains { if case .expression(let expression) = $0 { expression.isVolatile } else { false } }
+    }
+
+    /// The reference or the expression, if it is the entire string.
+    var wholeValue: Piece? {
+        guard pieces.count == 1, let piece = pieces.first else { return nil }
+        if case .literal = piece { return nil }
+        return piece
     }
 
     /// The string, if it contains no reference.
@@ -52,19 +90,61 @@ struct Template: Sendable {
                 rest = behind
                 continue
             }
-            guard let end = behind.firstIndex(of: UInt8(ascii: "}")) else {
-                throw source.problem("the closing } of a ${ is missing")
+            guard let end = Self.end(of: behind) else { throw source.problem("the closing } of a ${ is missing") }
+            let content = String(Substring(behind[..<end].dropFirst()))
+            let piece: Piece
+            do throws(ExpressionProblem) {
+                piece = try Self.piece(content)
+            } catch {
+                let start = String(Substring(text.utf8[..<dollar])).unicodeScalars.count + 2
+                guard error.offset >= 0 else { throw source.problem(error.message) }
+                throw source.problem(error.message, atCharacter: start + error.offset)
             }
-            let name = String(Substring(behind[..<end].dropFirst())).trimmingCharacters(in: .whitespaces)
-            guard let reference = Reference(name) else { throw source.problem("invalid reference ${\(name)}") }
+            if case .expression(let expression) = piece { try expression.checkFiles(at: source) }
             if !literal.isEmpty { pieces.append(.literal(literal)) }
             literal = ""
-            pieces.append(.reference(reference))
+            pieces.append(piece)
             rest = rest[rest.index(after: end)...]
         }
         literal += String(Substring(rest))
         if !literal.isEmpty { pieces.append(.literal(literal)) }
         (self.pieces, self.source) = (pieces, source)
+    }
+
+    /// Returns the position of the brace that closes a reference or an expression.
+    private static func end(of text: Substring.UTF8View) -> Substring.UTF8View.Index? {
+        var quote: UInt8?, depth = 0
+        for index in text.indices {
+            let byte = text[index]
+            if let open = quote {
+                if byte == open { quote = nil }
+                continue
+            }
+            switch byte {
+            case UInt8(ascii: "'"), UInt8(ascii: "\""): quote = byte
+            case UInt8(ascii: "{"): depth += 1
+            case UInt8(ascii: "}"):
+                depth -= 1
+                if depth == 0 { return index }
+            default: break
+            }
+        }
+        return nil
+    }
+
+    /// Reads the contents of a `${…}`.
+    private static func piece(_ content: String) throws(ExpressionProblem) -> Piece {
+        let name = content.trimmingCharacters(in: .whitespaces)
+        if let reference = Reference(name) { return .reference(reference) }
+        guard content.contains(where: { "(|['\"<>=".contains($0) }) else {
+            let parts = name.split(separator: ":-", maxSplits: 1), variable = parts.first.flatMap { Reference($0) }
+            guard parts.count == 2, let variable, variable.root == "env", let first = variable.path.first else {
+                throw ExpressionProblem(message: "invalid reference ${\(name)}", offset: -1)
+            }
+            throw ExpressionProblem(
+                message: "invalid reference ${\(name)}; write ${env(\(first), '\(parts[1])')}", offset: -1)
+        }
+        return .expression(try ExpressionParser.parse(content))
     }
 
     /// Returns the string with the references replaced by their values.
@@ -75,10 +155,11 @@ struct Template: Sendable {
         _ escape: (ScopedValue, Reference) throws(EvaluationError) -> String = { value, _ in value.json.text }
     ) throws(EvaluationError) -> String {
         var text = ""
-        for part in pieces {
-            switch part {
-            case .literal(let literal): text += literal
-            case .reference(let reference): text += try escape(try scope.value(of: reference), reference)
+        for piece in pieces {
+            if case .literal(let literal) = piece {
+                text += literal
+            } else {
+                text += try escape(try piece.value(in: scope), piece.source(in: scope))
             }
         }
         return text
@@ -127,7 +208,7 @@ indirect enum TreeTemplate: Sendable {
         switch self {
         case .constant(let json): return ScopedValue(json: json)
         case .text(let template):
-            if let reference = template.wholeReference { return try scope.value(of: reference) }
+            if let piece = template.wholeValue { return try piece.value(in: scope) }
             var isHostile = false
             let text = try template.text(in: scope) { value, _ in
                 isHostile = isHostile || value.isHostile

@@ -34,7 +34,9 @@ enum KnownOutputs {
         let scope = KnownScope(early: plan.earlyScope)
         var outputs: [Output] = []
         for request in plan.requests {
-            guard let template = request.output, isKnown(template.references, in: plan) else { continue }
+            guard let template = request.output, !template.isVolatile, isKnown(template.references, in: plan) else {
+                continue
+            }
             guard let forEach = request.forEach else {
                 outputs.append(output(of: request, template, scope))
                 continue

@@ -278,7 +278,7 @@ struct RequestReader {
             let tree = try TreeTemplate(value)
             switch tree {
             case .array: break
-            case .text(let template) where template.wholeReference != nil: break
+            case .text(let template) where template.wholeValue != nil: break
             default: throw value.problem("forEach must be a list, or one ${…} that is a list")
             }
             plan.forEach = tree

@@ -46,6 +46,7 @@ extension Workflow {
             switch piece {
             case .literal(let literal): text += literal
             case .reference(let reference): text += "{\(reference)}"
+            case .expression(let expression): text += "{\(expression.source)}"
             }
         }
         let shown = "\(request.method) \(Redaction.url(text).prefix { $0 != "?" })"

@@ -138,10 +138,10 @@ struct RequestBuilder {
     private func url(namedBy source: inout String?) throws(EvaluationError) -> URL {
         var isHostile = false
         let text: String
-        if let reference = plan.url.wholeReference {
+        if let piece = plan.url.wholeValue {
             // The whole URL is one value, as sent by a server.
-            let value = try scope.value(of: reference)
-            if value.isHostile { source = reference.root }
+            let value = try piece.value(in: scope)
+            if value.isHostile { source = piece.source(in: scope).root }
             text = value.json.text
         } else {
             var isFirst = true
@@ -176,7 +176,10 @@ struct RequestBuilder {
     }
 
     private var startsWithReference: Bool {
-        if case .reference? = plan.url.pieces.first { true } else { false }
+        switch plan.url.pieces.first {
+        case .reference?, .expression?: true
+        case .literal?, nil: false
+        }
     }
 
     private func resolve(_ text: String) -> URL? {

@@ -8,7 +8,8 @@ struct CheckReport {
     private struct Finding {
         let test: Expression.Test?
         let record: ExpressionEvaluation.Record
-        let range: Range<Int>?
+        /// Whether the test was expected to be false.
+        var isInverted = false
     }
 
     private static let maximumCount = 4
@@ -38,25 +39,25 @@ struct CheckReport {
         if let problem {
             text += "\n" + report.values.shown(problem.message)
         }
-        let isWhole = findings.count == 1 && findings[0].range.map { $0 == report.whole } ?? true
+        let isWhole = findings.count == 1 && (report.isSimple || findings[0].test == nil)
         for finding in findings.prefix(maximumCount) {
-            if !isWhole, let range = finding.range {
+            if !isWhole, let range = finding.test?.range {
                 text += "\n" + report.values.source(of: check.expression, range)
             }
             for line in report.lines(of: finding) { text += "\n" + (isWhole ? "" : "  ") + line }
         }
-        let start = findings.first?.range?.lowerBound ?? 0
+        let start = report.isSimple ? 0 : findings.first?.test?.range.lowerBound ?? 0
         let cause = problem == nil ? RequestOutcome.Cause.expectation : .value
         return FailureReason(
             cause: cause, text: text, position: check.source.position(ofCharacter: start))
     }
 
-    /// The range of the expression without surrounding whitespace.
-    private var whole: Range<Int> {
-        let scalars = Array(expression.source.unicodeScalars)
-        let start = scalars.firstIndex { !$0.properties.isWhitespace } ?? 0
-        let end = scalars.lastIndex { !$0.properties.isWhitespace }.map { $0 + 1 } ?? scalars.count
-        return start..<max(start, end)
+    /// Whether the expression consists of one test.
+    private var isSimple: Bool {
+        switch expression.root {
+        case .test, .not(.test): true
+        default: false
+        }
     }
 
     /// Returns the tests that made the expression false, or failed.
@@ -69,7 +70,7 @@ struct CheckReport {
             case .test(let test):
                 guard let record = records[test.number] else { return }
                 if let value = try? record.result.get(), value == wanted { return }
-                found.append(Finding(test: wanted ? test : nil, record: record, range: test.range))
+                found.append(Finding(test: test, record: record, isInverted: !wanted))
             case .not(let operand): visit(operand, wanted: !wanted)
             case .and(let nodes), .or(let nodes): for node in nodes { visit(node, wanted: wanted) }
             default: break
@@ -78,24 +79,21 @@ struct CheckReport {
         visit(root, wanted: true)
         if found.isEmpty, problem == nil {
             let record = ExpressionEvaluation.Record(subject: result, operand: nil, result: .success(false))
-            found.append(Finding(test: nil, record: record, range: nil))
+            found.append(Finding(test: nil, record: record))
         }
         return found
     }
 
     private func lines(of finding: Finding) -> [String] {
         guard let test = finding.test else {
-            guard finding.range != nil else {
-                return ["actual:   \(values.shown(finding.record.subject))", "expected: a true value"]
-            }
-            return ["actual:   true (boolean)", "expected: false (boolean)"]
+            return ["actual:   \(values.shown(finding.record.subject))", "expected: a true value"]
         }
         let operand = finding.record.operand.map { values.shown($0) } ?? ""
         var lines = [
             "actual:   \(values.shown(finding.record.subject))",
-            "expected: \(test.predicate.expectation(operand, isNegated: test.isNegated))",
+            "expected: \(test.predicate.expectation(operand, isNegated: test.isNegated != finding.isInverted))",
         ]
-        if test.predicate == .compare(.equal), let operand = finding.record.operand {
+        if test.predicate == .compare(.equal), !finding.isInverted, let operand = finding.record.operand {
             lines += values.differences(finding.record.subject, operand)
         }
         return lines
@@ -164,11 +162,12 @@ struct ShownValues {
         case .date(let date): return "\(ExpressionDate.text(of: date)) (date)"
         case .bytes(let data):
             guard !hidesText else { return "*** (bytes)" }
-            let start = data.prefix(24).hexadecimal
-            // A secret could be recognized in its hexadecimal form.
-            let isText = secrets.masked(String(decoding: data.prefix(65_536), as: UTF8.self))
-                .contains("***")
-            return "\(isText ? "***" : start + (data.count > 24 ? "…" : "")) (\(Self.count(data.count, "byte")))"
+            // The first bytes must not be a part of a secret.
+            let start = data.prefix(24)
+            let text = String(decoding: data.prefix(65_536), as: UTF8.self)
+            let isSafe = secrets.masked(text).utf8.starts(with: String(decoding: start, as: UTF8.self).utf8)
+            let shown = isSafe ? start.hexadecimal + (data.count > 24 ? "…" : "") : "***"
+            return "\(shown) (\(Self.count(data.count, "byte")))"
         case .json(let json):
             let type: String
             switch json {

@@ -12,6 +12,14 @@ struct RequestPreview {
             if values.values.plan.isKnownEarly(reference) { return try values.value(of: reference) }
             return ScopedValue(json: .string("${\(reference)}"))
         }
+
+        func value(of expression: Expression) throws(EvaluationError) -> ScopedValue {
+            let isKnown = expression.allReferences.allSatisfy { values.values.plan.isKnownEarly($0) }
+            guard isKnown, !expression.isVolatile else {
+                return ScopedValue(json: .string("${\(expression.source)}"))
+            }
+            return try values.value(of: expression)
+        }
     }
 
     let plan: RequestPlan
@@ -64,7 +72,7 @@ struct RequestPreview {
 
     /// Returns whether a value is not known yet, and therefore cannot be a secret.
     private func isUnknown(_ template: Template) -> Bool {
-        template.wholeReference.map { !values.plan.isKnownEarly($0) } ?? false
+        template.wholeValue != nil && !template.allReferences.allSatisfy { values.plan.isKnownEarly($0) }
     }
 
     private func field(_ name: String, _ template: Template) -> String {

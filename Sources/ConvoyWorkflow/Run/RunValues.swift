@@ -87,12 +87,37 @@ struct ItemScope: Scope {
     var hidesSecrets = false
     /// Whether to also mask values whose names identify them as secrets.
     var hidesNamedSecrets = false
+    /// The values of functions such as `uuid()`, which an item evaluates only once.
+    let fixedValues = FixedValues()
+
+    /// Values of expressions that would otherwise differ from evaluation to evaluation.
+    final class FixedValues: Sendable {
+        private let values = Locked<[ObjectIdentifier: ScopedValue]>([:])
+
+        subscript(expression: Expression) -> ScopedValue? {
+            get { values.withLock { $0[ObjectIdentifier(expression.identity)] } }
+            set { values.withLock { $0[ObjectIdentifier(expression.identity)] = newValue } }
+        }
+    }
+
+    private func isHidden(_ reference: Reference) -> Bool {
+        hidesSecrets && values.plan.isLeftOutOfJournal(reference)
+            || hidesNamedSecrets && values.plan.isSecret(reference)
+    }
+
+    func value(of expression: Expression) throws(EvaluationError) -> ScopedValue {
+        if expression.allReferences.contains(where: isHidden) { return ScopedValue(json: "***") }
+        guard expression.isVolatile else { return try evaluated(expression) }
+        // A value that differs in every run is not an input.
+        if hidesSecrets { return ScopedValue(json: .string("${\(expression.source)}")) }
+        if let known = fixedValues[expression] { return known }
+        let value = try evaluated(expression)
+        fixedValues[expression] = value
+        return value
+    }
 
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
-        let isHidden =
-            hidesSecrets && values.plan.isLeftOutOfJournal(reference)
-            || hidesNamedSecrets && values.plan.isSecret(reference)
-        if isHidden { return ScopedValue(json: "***") }
+        if isHidden(reference) { return ScopedValue(json: "***") }
         switch reference.root {
         case "item":
             guard let item, let found = item.json.value(at: reference.path) else {

@@ -17,15 +17,12 @@ struct SecretServers: Sendable {
         for request in plan.requests {
             var start = "", isWhole = true
             for piece in request.url.pieces where isWhole {
-                switch piece {
-                case .literal(let text): start += text
-                case .reference(let reference):
-                    guard let value = try? scope.value(of: reference) else {
-                        isWhole = false
-                        continue
-                    }
-                    start += value.json.text
+                if case .expression(let expression) = piece, expression.isVolatile { isWhole = false }
+                guard isWhole, let value = try? piece.value(in: scope) else {
+                    isWhole = false
+                    continue
                 }
+                start += value.json.text
             }
             guard start.hasScheme, let url = URL(string: start), Target(url) != nil else { continue }
             // Characters after the host could belong to the host.

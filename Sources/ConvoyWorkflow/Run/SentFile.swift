@@ -59,13 +59,9 @@ struct SentFile {
     private static func path(of template: Template, in scope: some Scope) throws(EvaluationError) -> String {
         var path = "", start: String?
         for piece in template.pieces {
-            switch piece {
-            case .literal(let text): path += text
-            case .reference(let reference):
-                let value = try scope.value(of: reference)
-                if value.isHostile { start = start ?? path }
-                path += value.isHostile ? try Escaping.fileName(value.json.text) : value.json.text
-            }
+            let value = try piece.value(in: scope)
+            if value.isHostile { start = start ?? path }
+            path += value.isHostile ? try Escaping.fileName(value.json.text) : value.json.text
         }
         guard !path.utf8.contains(0) else {
             throw EvaluationError(
