@@ -6,7 +6,8 @@ import Testing
 /// Files of `--env-file`.
 @Suite struct EnvironmentFileTests {
     private func values(_ text: String) throws(ToolError) -> [String: String] {
-        Dictionary(try EnvironmentFile.variables(in: Data(text.utf8), "env"), uniquingKeysWith: { $1 })
+        Dictionary(
+            try EnvironmentFile.variables(in: Data(text.utf8), "env").map { ($0.name, $0.value) }, uniquingKeysWith: { $1 })
     }
 
     @Test(arguments: [

@@ -20,7 +20,7 @@ import Testing
         _ change: (inout WorkflowRun.Options) -> Void = { _ in }
     ) async throws -> WorkflowResult {
         var inputs = WorkflowInputs(environment: ["API": url.absoluteString, "PASSWORD": SmallAPI.password])
-        inputs.variables = variables
+        inputs.variables = variables.mapValues(WorkflowInputs.value)
         let workflow = try Workflow(contentsOf: Self.folder.appendingPathComponent("\(name).yaml"), inputs: inputs)
         var options = WorkflowRun.Options()
         options.directory = directory.url

@@ -1,3 +1,4 @@
+import ConvoySerialization
 import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
@@ -16,8 +17,7 @@ struct WorkflowBench {
         directory = try TemporaryDirectory()
     }
 
-    func workflow(_ text: String, environment: [String: String] = [:], variables: [String: String] = [:]) throws -> Workflow
-    {
+    func workflow(_ text: String, environment: [String: String] = [:], variables: [String: JSON] = [:]) throws -> Workflow {
         var environment = environment
         environment["API"] = server.url.absoluteString
         var inputs = WorkflowInputs(environment: environment)

@@ -3,6 +3,13 @@ import Foundation
 /// A reader for the files of `--env-file`, in the format of dotenv and Docker Compose, except that `$NAME` is not
 /// expanded.
 struct EnvironmentFile {
+    struct Variable: Equatable {
+        let name: String
+        let value: String
+        /// Whether the value is in quotes, and therefore a string.
+        var isQuoted = false
+    }
+
     private let scalars: [Unicode.Scalar]
     private var index = 0
     private var line = 1
@@ -13,13 +20,13 @@ struct EnvironmentFile {
     /// A line is `NAME=VALUE`, with or without `export`. An unquoted value ends before a space followed by `#`.
     /// Single-quoted text is literal. In double quotes, `\n`, `\r`, `\t`, `\"`, `\$` and `\\` are escapes. A quoted
     /// value may span several lines.
-    static func variables(in data: Data, _ file: String) throws(ToolError) -> [(String, String)] {
+    static func variables(in data: Data, _ file: String) throws(ToolError) -> [Variable] {
         let bytes = data.starts(with: [0xEF, 0xBB, 0xBF]) ? data.dropFirst(3) : data
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw .usage("\(Printable.line(file)) is not UTF-8")
         }
         var reader = EnvironmentFile(scalars: Array(text.replacing("\r\n", with: "\n").unicodeScalars), file: file)
-        var variables: [(String, String)] = []
+        var variables: [Variable] = []
         while let variable = try reader.next() { variables.append(variable) }
         return variables
     }
@@ -29,7 +36,7 @@ struct EnvironmentFile {
     private func problem(_ message: String) -> ToolError { .usage("\(Printable.line(file)):\(line): \(message)") }
 
     /// Returns the next variable, or nil at the end.
-    private mutating func next() throws(ToolError) -> (String, String)? {
+    private mutating func next() throws(ToolError) -> Variable? {
         while let first = skipSpace() {
             if first == "\n" {
                 advance()
@@ -42,7 +49,7 @@ struct EnvironmentFile {
         return nil
     }
 
-    private mutating func variable() throws(ToolError) -> (String, String) {
+    private mutating func variable() throws(ToolError) -> Variable {
         var name = ""
         while let next = peek, next != "=", next != "\n" {
             name.unicodeScalars.append(next)
@@ -57,8 +64,8 @@ struct EnvironmentFile {
         advance()
         let hadSpace = peek == " " || peek == "\t"
         switch skipSpace() {
-        case "'"?, "\""?: return (name, try quotedValue())
-        default: return (name, plainValue(afterSpace: hadSpace))
+        case "'"?, "\""?: return Variable(name: name, value: try quotedValue(), isQuoted: true)
+        default: return Variable(name: name, value: plainValue(afterSpace: hadSpace))
         }
     }
 

@@ -11,13 +11,21 @@ enum WorkflowOptions {
         var inputs = WorkflowInputs()
         for file in options.all("env-file") {
             let data = try InputFile.contents(of: file, called: "--env-file \(Printable.line(file))", limit: maximumLength)
-            for (name, value) in try EnvironmentFile.variables(in: data, file) { inputs.environment[name] = value }
+            for variable in try EnvironmentFile.variables(in: data, file) {
+                inputs.environment[variable.name] = variable.value
+                if variable.isQuoted {
+                    inputs.typedNames.remove(variable.name)
+                } else {
+                    inputs.typedNames.insert(variable.name)
+                }
+            }
         }
         for text in options.all("var") {
             guard let equals = text.firstIndex(of: "="), equals > text.startIndex else {
                 throw options.usage("--var takes NAME=VALUE")
             }
-            inputs.variables[String(text[..<equals])] = String(text[text.index(after: equals)...])
+            inputs.variables[String(text[..<equals])] = WorkflowInputs.value(
+                of: String(text[text.index(after: equals)...]))
         }
         return inputs
     }
@@ -43,7 +51,7 @@ enum WorkflowOptions {
             throw .usage("\(Printable.line(file)) is not UTF-8")
         }
         let rows = try records(in: text, file)
-        guard let names = rows.first, rows.count > 1 else {
+        guard let names = rows.first?.map(\.text), rows.count > 1 else {
             throw .usage("\(Printable.line(file)) has no rows below the header row")
         }
         if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {
@@ -56,16 +64,25 @@ enum WorkflowOptions {
                     "\(Printable.line(file)): row \(index + 2) has \(row.count == 1 ? "1 field" : "\(row.count) fields"), but the header row has \(names.count)"
                 )
             }
-            all.append(DataRow(number: index + 1, columns: Array(zip(names, row))))
+            all.append(DataRow(number: index + 1, columns: Array(zip(names, row.map(\.value)))))
         }
         return all
     }
 
-    static func records(in text: String, _ file: String) throws(ToolError) -> [[String]] {
-        var rows: [[String]] = [], row: [String] = [], field = "", isQuoted = false, wasQuoted = false
+    /// A field of a row.
+    struct Field: Equatable {
+        let text: String
+        /// Whether the field is in quotes, and therefore a string.
+        let isQuoted: Bool
+
+        var value: JSON { isQuoted ? .string(text) : WorkflowInputs.value(of: text) }
+    }
+
+    static func records(in text: String, _ file: String) throws(ToolError) -> [[Field]] {
+        var rows: [[Field]] = [], row: [Field] = [], field = "", isQuoted = false, wasQuoted = false
         var rest = Substring(text.hasPrefix("\u{FEFF}") ? String(text.dropFirst()) : text)[...]
         func end() {
-            row.append(field)
+            row.append(Field(text: field, isQuoted: wasQuoted))
             (field, wasQuoted) = ("", false)
         }
         while let character = rest.popFirst() {
@@ -101,18 +118,18 @@ enum WorkflowOptions {
 struct DataRow: Sendable {
     /// The row number, from 1, or nil for a run without rows.
     let number: Int?
-    let columns: [(name: String, value: String)]
+    let columns: [(name: String, value: JSON)]
     /// The secrets that may occur in the values.
     var secrets = SecretMask()
 
-    var variables: [String: String] { Dictionary(columns.map { ($0.name, $0.value) }, uniquingKeysWith: { $1 }) }
+    var variables: [String: JSON] { Dictionary(columns.map { ($0.name, $0.value) }, uniquingKeysWith: { $1 }) }
 
     /// The row number and the values, for messages: `row 2 (user=ada, n=1)`.
     var title: String {
         // Mask before shortening, because a shortened secret is not recognized.
         let values = columns.map { name, value in
-            let shown = if case .string(let text) = secrets.masked(.string(value), named: name) { text } else { "" }
-            return "\(name)=\(shown)"
+            let shown = secrets.masked(value, named: name)
+            return if case .string(let text) = shown { "\(name)=\(text)" } else { "\(name)=\(shown)" }
         }.joined(separator: ", ")
         return "row \(number ?? 1) (\(Printable.cut(Printable.line(values), to: 60)))"
     }

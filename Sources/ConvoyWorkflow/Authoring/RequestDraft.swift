@@ -126,11 +126,13 @@ public struct RequestDraft: Sendable {
         case .text(let text)?: object.append(key: "text", value: template(text))
         case .file(let path)?: object.append(key: "file", value: template(path))
         case .multipart(let parts)?:
-            object.append(key: "multipart", value: Self.mapping(parts.map { ($0.name, $0.json(template)) }))
+            object.append(key: "multipart", value: Self.mapping(parts.map { (template($0.name).text, $0.json(template)) }))
         }
         if let output { object.append(key: "output", value: template(output)) }
         if !expectations.members.isEmpty { object.append(key: "expect", value: .object(expectations)) }
-        if !captures.isEmpty { object.append(key: "capture", value: mapping(captures.map { ($0.name, $0.source) })) }
+        if !captures.isEmpty {
+            object.append(key: "capture", value: Self.mapping(captures.map { ($0.name, .string($0.source)) }))
+        }
         for member in others.members { object.append(key: member.key, value: member.value) }
         return .object(object)
     }
@@ -171,9 +173,9 @@ public struct RequestDraft: Sendable {
     /// Returns the placeholder of an environment variable. It contains NUL, which an argument of a command cannot.
     static func reference(to name: String) -> String { "\0\(name)\0" }
 
-    /// Returns a string in which `${` is escaped, except in references to variables.
+    /// Returns a string in which `${` and `{{` are escaped, except in references to variables.
     private func template(_ text: String) -> JSON {
-        let escaped = text.replacing("${", with: "$${")
+        let escaped = text.replacing("${", with: "$${").replacing("{{", with: "{${'{'}")
         guard !variables.isEmpty, escaped.contains("\0") else { return .string(escaped) }
         return .string(variables.reduce(escaped) { $0.replacing(Self.reference(to: $1), with: "${env.\($1)}") })
     }
@@ -184,14 +186,14 @@ public struct RequestDraft: Sendable {
         case .array(let values): return .array(values.map(template))
         case .object(let object):
             var result = JSONObject()
-            for member in object.members { result.append(key: member.key, value: template(member.value)) }
+            for member in object.members { result.append(key: template(member.key).text, value: template(member.value)) }
             return .object(result)
         default: return json
         }
     }
 
     private func mapping(_ pairs: [(name: String, value: String)]) -> JSON {
-        Self.mapping(pairs.map { ($0.name, template($0.value)) })
+        Self.mapping(pairs.map { (template($0.name).text, template($0.value)) })
     }
 
     /// Returns a mapping. Values of the same name become a list.

@@ -118,10 +118,20 @@ struct ManifestValue: Sendable {
     let json: JSON
     let pointer: JSONPointer
     let document: ManifestDocument
+    /// Whether errors point to the key instead of the value.
+    var isKey = false
 
     struct Member {
         let key: String
         let value: ManifestValue
+
+        /// Returns the key as a template.
+        func name() throws(ManifestError) -> Template {
+            var source = value
+            source.isKey = true
+            return try Template(key, at: source)
+        }
+
         /// Returns an error that points to the key instead of the value.
         func problem(_ message: String) -> ManifestError { value.problem(message, atKey: true) }
     }
@@ -131,7 +141,7 @@ struct ManifestValue: Sendable {
     var line: Int { document.position(of: pointer, key: false).line }
 
     func problem(_ message: String, atKey: Bool = false) -> ManifestError {
-        let position = document.position(of: pointer, key: atKey)
+        let position = document.position(of: pointer, key: atKey || isKey)
         return ManifestError(file: document.name, line: position.line, column: position.column, message: message)
     }
 
@@ -145,7 +155,7 @@ struct ManifestValue: Sendable {
 
     /// Returns the position of a character of a string in the manifest.
     func position(ofCharacter offset: Int) -> ManifestDocument.Position {
-        guard case .string(let text) = json else { return document.position(of: pointer, key: false) }
+        guard case .string(let text) = json, !isKey else { return document.position(of: pointer, key: isKey) }
         return document.position(of: pointer, text: text, character: offset)
     }
 

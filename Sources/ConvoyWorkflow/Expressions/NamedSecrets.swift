@@ -16,6 +16,8 @@ struct NamedValue: Sendable {
     let kind: Kind
     let name: String
     let value: TreeTemplate
+    /// The name, if it is not known in advance.
+    var nameTemplate: Template?
     /// Whether the value comes from the defaults of the manifest.
     var isDefault = false
 
@@ -33,7 +35,9 @@ struct NamedValue: Sendable {
         switch kind {
         case .login: return value.texts(in: scope)
         case .field: return value.texts(in: scope).flatMap { NamedSecrets.values(ofField: name, $0) }
-        case .item: return NamedSecrets.values(of: value, named: name, in: scope)
+        case .item:
+            let name = nameTemplate.flatMap { try? $0.text(in: scope) } ?? name
+            return NamedSecrets.values(of: value, named: name, in: scope)
         }
     }
 }
@@ -67,7 +71,10 @@ enum NamedSecrets {
             return elements.flatMap { values(of: $0, named: name, isHidden: isHidden, in: scope) }
         case .object(let members):
             let isHidden = isHidden || classifier.hides(member: name, nil)
-            return members.flatMap { values(of: $0.value, named: $0.key, isHidden: isHidden, in: scope) }
+            return members.flatMap { member in
+                let key = (try? member.key.text(in: scope)) ?? member.key.title
+                return values(of: member.value, named: key, isHidden: isHidden, in: scope)
+            }
         case .constant, .text:
             guard let json = try? tree.value(in: scope).json else { return [] }
             return values(of: json, named: name, isHidden: isHidden)
@@ -133,6 +140,10 @@ extension TreeTemplate {
 }
 
 extension RequestPlan {
+    private static func item(_ name: Template, _ value: TreeTemplate) -> NamedValue {
+        NamedValue(kind: .item, name: name.title, value: value, nameTemplate: name.literal == nil ? name : nil)
+    }
+
     /// The values that the request sends, except its URL.
     var values: [NamedValue] {
         var values = headers.compactMap { header in
@@ -140,15 +151,13 @@ extension RequestPlan {
                 NamedValue(kind: .field, name: header.name, value: TreeTemplate($0), isDefault: header.isDefault)
             }
         }
-        values += query.map { NamedValue(kind: .item, name: $0.name, value: $0.value) }
+        values += query.map { Self.item($0.name, $0.value) }
         switch body {
         case .none, .file: break
         case .json(let tree): values.append(NamedValue(kind: .item, name: "", value: tree))
-        case .form(let items): values += items.map { NamedValue(kind: .item, name: $0.name, value: $0.value) }
+        case .form(let items): values += items.map { Self.item($0.name, $0.value) }
         case .multipart(let parts):
-            values += parts.filter { !$0.isFile }.map {
-                NamedValue(kind: .item, name: $0.name, value: TreeTemplate($0.value))
-            }
+            values += parts.filter { !$0.isFile }.map { Self.item($0.name, TreeTemplate($0.value)) }
         case .text(let template): values.append(NamedValue(kind: .item, name: "", value: TreeTemplate(template)))
         }
         switch login {

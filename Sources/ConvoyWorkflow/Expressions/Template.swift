@@ -60,6 +60,17 @@ struct Template: Sendable {
         return piece
     }
 
+    /// The string as written, without its escapes.
+    var title: String {
+        pieces.map { piece in
+            switch piece {
+            case .literal(let text): text
+            case .reference(let reference): "${\(reference)}"
+            case .expression(let expression): "${\(expression.source)}"
+            }
+        }.joined()
+    }
+
     /// The string, if it contains no reference.
     var literal: String? {
         switch pieces.count {
@@ -108,6 +119,7 @@ struct Template: Sendable {
         }
         literal += String(Substring(rest))
         if !literal.isEmpty { pieces.append(.literal(literal)) }
+        for case .literal(let text) in pieces { try Self.checkMustache(in: text, at: source) }
         (self.pieces, self.source) = (pieces, source)
     }
 
@@ -130,6 +142,28 @@ struct Template: Sendable {
             }
         }
         return nil
+    }
+
+    /// Rejects a placeholder in the syntax of Hurl, Postman, Bruno and Insomnia: `{{name}}`.
+    private static func checkMustache(in text: String, at source: ManifestValue) throws(ManifestError) {
+        var rest = text.utf8[...]
+        while let brace = rest.firstIndex(of: UInt8(ascii: "{")) {
+            rest = rest[brace...].dropFirst()
+            guard rest.first == UInt8(ascii: "{") else { continue }
+            let content = rest.dropFirst().prefix { !"{}".utf8.contains($0) }
+            guard rest[content.endIndex...].starts(with: "}}".utf8) else { continue }
+            let name = String(Substring(content)).trimmingCharacters(in: .whitespaces)
+            let isName =
+                !name.isEmpty
+                && name.unicodeScalars.allSatisfy {
+                    $0.properties.isAlphabetic || "0123456789_-.$".unicodeScalars.contains($0)
+                }
+            guard isName else { continue }
+            let shown = String(Substring(content))
+            throw source.problem(
+                "\(quoted("{{\(shown)}}")) is not a reference: write ${\(name)} for the value, or ${'{{'}\(shown)}} for the text"
+            )
+        }
     }
 
     /// Reads the contents of a `${…}`.
@@ -171,7 +205,7 @@ indirect enum TreeTemplate: Sendable {
     case constant(JSON)
     case text(Template)
     case array([TreeTemplate])
-    case object([(key: String, value: TreeTemplate)])
+    case object([(key: Template, value: TreeTemplate)])
 
     init(_ value: ManifestValue) throws(ManifestError) {
         switch value.json {
@@ -185,9 +219,10 @@ indirect enum TreeTemplate: Sendable {
             }
             self = .array(elements)
         case .object(let object):
-            var members: [(key: String, value: TreeTemplate)] = []
+            var members: [(key: Template, value: TreeTemplate)] = []
             for member in object.members {
-                members.append((member.key, try TreeTemplate(value.child(member.value, member.key))))
+                let child = value.child(member.value, member.key)
+                members.append((try ManifestValue.Member(key: member.key, value: child).name(), try TreeTemplate(child)))
             }
             self = .object(members)
         default: self = .constant(value.json)
@@ -200,7 +235,7 @@ indirect enum TreeTemplate: Sendable {
         case .constant: []
         case .text(let template): [template]
         case .array(let elements): elements.flatMap(\.templates)
-        case .object(let members): members.flatMap(\.value.templates)
+        case .object(let members): members.flatMap { [$0.key] + $0.value.templates }
         }
     }
 
@@ -226,8 +261,10 @@ indirect enum TreeTemplate: Sendable {
         case .object(let members):
             var object = JSONObject(), isHostile = false
             for member in members {
-                let value = try member.value.value(in: scope)
-                object.append(key: member.key, value: value.json)
+                let value = try member.value.value(in: scope), key = try member.key.text(in: scope)
+                guard object.append(key: key, value: value.json) else {
+                    throw EvaluationError(message: "duplicate key \(quoted(key))")
+                }
                 isHostile = isHostile || value.isHostile
             }
             return ScopedValue(json: .object(object), isHostile: isHostile)

@@ -112,7 +112,7 @@ enum ExpectationReader {
     private static func read(
         _ fields: [String: ManifestValue], into plan: inout ExpectationPlan
     ) throws(ManifestError) {
-        if let status = fields["status"] { plan.statuses = try statuses(status) }
+        if let status = fields["status"] { try readStatuses(status, into: &plan) }
         if let type = fields["type"] { plan.type = try mediaType(type) }
         for member in try fields["header"]?.members("header") ?? [] { plan.headers.append(try header(member)) }
         if let value = fields["json"] { plan.json = try json(value) }
@@ -163,29 +163,38 @@ enum ExpectationReader {
         return template
     }
 
-    private static func statuses(_ value: ManifestValue) throws(ManifestError) -> [ClosedRange<Int>] {
-        guard case .array = value.json else { return [try status(value)] }
-        var ranges: [ClosedRange<Int>] = []
-        for element in try value.elements("status") { ranges.append(try status(element)) }
-        return ranges
+    private static func readStatuses(
+        _ value: ManifestValue, into plan: inout ExpectationPlan
+    ) throws(ManifestError) {
+        let elements = if case .array = value.json { try value.elements("status") } else { [value] }
+        var statuses: [ClosedRange<Int>] = []
+        for element in elements {
+            if case .string(let text) = element.json, text.contains("${") {
+                plan.statusTemplates.append(try Template(element, "status"))
+            } else if let range = statusRange(element.json) {
+                statuses.append(range)
+            } else {
+                throw element.problem(statusRule)
+            }
+        }
+        if !statuses.isEmpty || plan.statusTemplates.isEmpty { plan.statuses = statuses }
     }
 
-    private static func status(_ value: ManifestValue) throws(ManifestError) -> ClosedRange<Int> {
-        // Create the error only when throwing it, because finding its position requires reading the manifest again.
-        var problem: ManifestError {
-            value.problem("status must be a number from 100 to 599, a range such as 200-299, or a list of them")
-        }
-        switch value.json {
+    static let statusRule = "status must be a number from 100 to 599, a range such as 200-299, or a list of them"
+
+    /// Returns a status or a range of statuses, or nil for any other value.
+    static func statusRange(_ json: JSON) -> ClosedRange<Int>? {
+        switch json {
         case .number(let number):
-            guard let code: Int = number.integer(), (100...599).contains(code) else { throw problem }
+            guard let code: Int = number.integer(), (100...599).contains(code) else { return nil }
             return code...code
         case .string(let text):
             let ends = text.split(separator: "-" as Character, omittingEmptySubsequences: false).map { Int($0) }
             guard (1...2).contains(ends.count), let first = ends[0], let last = ends[ends.count - 1],
                 (100...599).contains(first), (first...599).contains(last)
-            else { throw problem }
+            else { return nil }
             return first...last
-        default: throw problem
+        default: return nil
         }
     }
 
@@ -206,6 +215,9 @@ enum ExpectationReader {
     static func json(_ value: ManifestValue) throws(ManifestError) -> [JSONExpectation] {
         var all: [JSONExpectation] = []
         for member in try value.members("json") {
+            guard !member.key.contains("${") else {
+                throw member.problem("a key of expect.json cannot contain ${…}; use an expression with jsonpath(…)")
+            }
             var expectation = JSONExpectation(
                 path: try CaptureReader.location(member.key, at: member.value, isKey: true))
             if case .object = member.value.json {

@@ -34,6 +34,7 @@ struct ManifestReader {
         }
         guard let requests = fields["requests"] else { throw root.problem("the manifest has no \"requests\"") }
         plan.environment = inputs.environment
+        plan.typedNames = inputs.typedNames
         try readVariables(fields["variables"], root)
         let defaults =
             try fields["defaults"].map { value throws(ManifestError) in
@@ -137,7 +138,7 @@ struct ManifestReader {
             names.append(member.key)
             trees[member.key] = (try TreeTemplate(member.value), member.value)
         }
-        for (name, text) in inputs.variables { plan.variables[name] = .string(text) }
+        plan.variables.merge(inputs.variables) { $1 }
         plan.variableNames = Set(names)
         plan.variableNames.formUnion(trees.values.flatMap(\.tree.templates).flatMap(\.references).map(\.root))
         for name in names where plan.variables[name] == nil {
@@ -203,6 +204,8 @@ struct WorkflowPlan: Sendable {
     /// The names of the variables that the manifest declares or uses.
     var variableNames: Set<String> = []
     var environment: [String: String] = [:]
+    /// The environment variables whose values have types.
+    var typedNames: Set<String> = []
     var perHost: Int?
     var perSecond: Double?
     var jobs: Int?
@@ -254,13 +257,14 @@ struct WorkflowPlan: Sendable {
         return secretMarks.contains { mark, _ in mark.root == reference.root && reference.path.starts(with: mark.path) }
     }
 
-    var earlyScope: EarlyScope { EarlyScope(variables: variables, environment: environment) }
+    var earlyScope: EarlyScope { EarlyScope(variables: variables, environment: environment, typedNames: typedNames) }
 }
 
 /// The values that are known before anything is sent: variables and the environment.
 struct EarlyScope: Scope {
     let variables: [String: JSON]
     let environment: [String: String]
+    var typedNames: Set<String> = []
 
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
         if reference.root == "env" {
@@ -268,7 +272,8 @@ struct EarlyScope: Scope {
                 throw EvaluationError(
                     message: "the environment variable \(reference.path.joined(separator: ".")) is not set")
             }
-            return ScopedValue(json: .string(value))
+            return ScopedValue(
+                json: typedNames.contains(reference.path[0]) ? WorkflowInputs.value(of: value) : .string(value))
         }
         guard let value = variables[reference.root] else {
             throw EvaluationError(message: "unknown variable ${\(reference)}")

@@ -11,7 +11,7 @@ struct RequestPlan: Sendable {
 
     var method = "GET"
     var url: Template
-    var query: [(name: String, value: TreeTemplate)] = []
+    var query: [(name: Template, value: TreeTemplate)] = []
     var headers: [(name: String, value: Template?, isDefault: Bool)] = []
     var body = BodyPlan.none
     var login = LoginPlan.none
@@ -47,7 +47,9 @@ struct RequestPlan: Sendable {
 
     /// The templates of everything that is sent, and of the output path.
     var templates: [Template] {
-        var all = [url] + query.flatMap(\.value.templates) + headers.compactMap(\.value) + body.templates + login.templates
+        var all =
+            [url] + query.flatMap { [$0.name] + $0.value.templates } + headers.compactMap(\.value) + body.templates
+            + login.templates
         if let output { all.append(output) }
         return all + connection.templates + expectations.templates
     }
@@ -65,7 +67,7 @@ enum FailureRule: String, Sendable, CaseIterable {
 enum BodyPlan: Sendable {
     case none
     case json(TreeTemplate)
-    case form([(name: String, value: TreeTemplate)])
+    case form([(name: Template, value: TreeTemplate)])
     case multipart([PartPlan])
     case text(Template)
     case file(Template)
@@ -74,7 +76,7 @@ enum BodyPlan: Sendable {
         switch self {
         case .none: []
         case .json(let tree): tree.templates
-        case .form(let items): items.flatMap(\.value.templates)
+        case .form(let items): items.flatMap { [$0.name] + $0.value.templates }
         case .multipart(let parts): parts.flatMap(\.templates)
         case .text(let template), .file(let template): [template]
         }
@@ -83,14 +85,14 @@ enum BodyPlan: Sendable {
 
 /// A part of a multipart form.
 struct PartPlan: Sendable {
-    var name: String
+    var name: Template
     /// The text, or the path of the file.
     var value: Template
     var isFile = false
     var fileName: Template?
     var type: String?
 
-    var templates: [Template] { [value] + (fileName.map { [$0] } ?? []) }
+    var templates: [Template] { [name, value] + (fileName.map { [$0] } ?? []) }
 }
 
 /// The login that is sent with a request.
@@ -156,6 +158,8 @@ enum CaptureSource: Sendable, Equatable {
 struct ExpectationPlan: Sendable {
     /// The accepted statuses, or nil for the default: 200 to 299.
     var statuses: [ClosedRange<Int>]?
+    /// The accepted statuses whose values are not known in advance.
+    var statusTemplates: [Template] = []
     var type: String?
     var headers: [HeaderExpectation] = []
     var json: [JSONExpectation] = []
@@ -167,6 +171,24 @@ struct ExpectationPlan: Sendable {
     var maximumTime: Double?
     var checks: [CheckPlan] = []
 
+    /// Returns the expectations with all accepted statuses.
+    func resolved(in scope: some Scope) throws(EvaluationError) -> ExpectationPlan {
+        guard !statusTemplates.isEmpty else { return self }
+        var plan = self
+        for template in statusTemplates {
+            let json = try TreeTemplate(template).value(in: scope).json
+            let values = if case .array(let values) = json { values } else { [json] }
+            for value in values {
+                guard let range = ExpectationReader.statusRange(value) else {
+                    throw EvaluationError(message: "status: \(ExpectationReader.statusRule), not \(quoted(value.text))")
+                }
+                plan.statuses = (plan.statuses ?? []) + [range]
+            }
+        }
+        plan.statusTemplates = []
+        return plan
+    }
+
     /// Whether an expression examines the status, which replaces the default.
     var checksStatus: Bool { uses(.status) }
 
@@ -176,7 +198,7 @@ struct ExpectationPlan: Sendable {
     var acceptedStatuses: [ClosedRange<Int>] { statuses ?? (checksStatus ? [100...999] : [200...299]) }
 
     var templates: [Template] {
-        checksums.map(\.value) + headers.compactMap(\.equals) + json.flatMap { $0.equals?.templates ?? [] }
+        statusTemplates + checksums.map(\.value) + headers.compactMap(\.equals) + json.flatMap { $0.equals?.templates ?? [] }
     }
 }
 

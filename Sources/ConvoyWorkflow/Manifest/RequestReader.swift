@@ -140,14 +140,15 @@ struct RequestReader {
 
     // MARK: What is sent
 
-    private func items(_ value: ManifestValue, _ what: String) throws(ManifestError) -> [(name: String, value: TreeTemplate)]
-    {
-        var items: [(name: String, value: TreeTemplate)] = []
+    private func items(
+        _ value: ManifestValue, _ what: String
+    ) throws(ManifestError) -> [(name: Template, value: TreeTemplate)] {
+        var items: [(name: Template, value: TreeTemplate)] = []
         for member in try value.members(what) {
             if case .object = member.value.json {
                 throw member.value.problem("a value in \(what) must be text, a number, true, false or a list")
             }
-            items.append((member.key, try TreeTemplate(member.value)))
+            items.append((try member.name(), try TreeTemplate(member.value)))
         }
         return items
     }
@@ -217,15 +218,16 @@ struct RequestReader {
     private func part(_ member: ManifestValue.Member) throws(ManifestError) -> PartPlan {
         guard case .object = member.value.json else {
             switch member.value.json {
-            case .number(let number): return PartPlan(name: member.key, value: try Template(number.text, at: member.value))
-            default: return PartPlan(name: member.key, value: try Template(member.value, "a part"))
+            case .number(let number):
+                return PartPlan(name: try member.name(), value: try Template(number.text, at: member.value))
+            default: return PartPlan(name: try member.name(), value: try Template(member.value, "a part"))
             }
         }
         let fields = try member.value.fields("a part", knowing: ["file", "value", "name", "type"])
         guard let content = fields["file"] ?? fields["value"], fields["file"] == nil || fields["value"] == nil else {
             throw member.value.problem("a part must have either file or value")
         }
-        var part = PartPlan(name: member.key, value: try Template(content, "a part"))
+        var part = PartPlan(name: try member.name(), value: try Template(content, "a part"))
         part.isFile = fields["file"] != nil
         if part.isFile { try checkFile(part.value) }
         part.fileName = try fields["name"].map { value throws(ManifestError) in try Template(value, "name") }

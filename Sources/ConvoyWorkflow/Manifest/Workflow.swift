@@ -4,9 +4,25 @@ import Foundation
 /// The external values of a manifest.
 public struct WorkflowInputs: Sendable {
     /// The variables, keyed by name. They override those in the manifest.
-    public var variables: [String: String] = [:]
+    public var variables: [String: JSON] = [:]
     /// The values of `${env.NAME}`. The default is the environment of the process.
     public var environment: [String: String]
+    /// The names in ``environment`` whose values are numbers, booleans or null if they read as such, as in ``value(of:)``.
+    public var typedNames: Set<String> = []
+
+    /// Returns the value of a text from a command line or a file: a number, true, false or null if it is spelled as in
+    /// JSON, and otherwise a string. Double quotes around the text are removed, and make it a string: `"3"`.
+    public static func value(of text: String) -> JSON {
+        if text.utf8.count >= 2, text.hasPrefix("\""), text.hasSuffix("\"") {
+            return .string(String(text.dropFirst().dropLast()))
+        }
+        switch text {
+        case "true": return true
+        case "false": return false
+        case "null": return nil
+        default: return JSONNumber(text).map { .number($0) } ?? .string(text)
+        }
+    }
 
     /// Creates inputs with an environment.
     public init(environment: [String: String] = ProcessInfo.processInfo.environment) { self.environment = environment }

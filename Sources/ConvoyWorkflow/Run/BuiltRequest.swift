@@ -198,10 +198,10 @@ struct RequestBuilder {
     }
 
     /// Encodes the items of a query or form. A list repeats its name for each element. Null values are omitted.
-    private func items(_ items: [(name: String, value: TreeTemplate)]) throws(EvaluationError) -> String {
+    private func items(_ items: [(name: Template, value: TreeTemplate)]) throws(EvaluationError) -> String {
         var pairs: [String] = []
         for item in items {
-            let name = Escaping.url(item.name)
+            let name = Escaping.url(try item.name.text(in: scope))
             switch try item.value.value(in: scope).json {
             case .null: continue
             case .array(let values): pairs += values.map { "\(name)=\(Escaping.url($0.text))" }
@@ -263,32 +263,35 @@ struct RequestBuilder {
     }
 
     private func append(_ part: PartPlan, to form: inout MultipartFormData) throws -> String {
-        let name = try part.fileName.map { template throws(EvaluationError) in try template.text(in: scope) }
-        guard !part.isFile else { return try append(file: part, named: name, to: &form) }
+        let fileName = try part.fileName.map { template throws(EvaluationError) in try template.text(in: scope) }
+        let name = try part.name.text(in: scope)
+        guard !part.isFile else { return try append(file: part, name, named: fileName, to: &form) }
         let text = try part.value.text(in: scope), data = Data(text.utf8)
-        if let name {
-            form.appendPart(fileData: data, name: part.name, fileName: name, mimeType: part.type ?? "text/plain")
+        if let fileName {
+            form.appendPart(fileData: data, name: name, fileName: fileName, mimeType: part.type ?? "text/plain")
         } else if let type = part.type {
             // A field without a file name is not a file (RFC 7578, section 4.2).
-            let escaped = part.name.replacing("\"", with: "%22").replacing("\r", with: "%0D").replacing("\n", with: "%0A")
+            let escaped = name.replacing("\"", with: "%22").replacing("\r", with: "%0D").replacing("\n", with: "%0A")
             form.appendPart(
                 headers: ["Content-Disposition": "form-data; name=\"\(escaped)\"", "Content-Type": type], body: data)
         } else {
-            form.appendPart(formData: data, name: part.name)
+            form.appendPart(formData: data, name: name)
         }
-        return "\(part.name)=\(text)"
+        return "\(name)=\(text)"
     }
 
-    private func append(file part: PartPlan, named name: String?, to form: inout MultipartFormData) throws -> String {
+    private func append(
+        file part: PartPlan, _ name: String, named fileName: String?, to form: inout MultipartFormData
+    ) throws -> String {
         let file = try SentFile(part.value, in: scope, reads: !scope.hidesSecrets)
         let type = part.type ?? MIMEType.type(forPathExtension: (file.name as NSString).pathExtension)
         switch file.contents {
         case .file(let url):
-            try form.appendPart(fileURL: url, name: part.name, fileName: name ?? file.name, mimeType: type)
+            try form.appendPart(fileURL: url, name: name, fileName: fileName ?? file.name, mimeType: type)
         case .data(let data):
-            form.appendPart(fileData: data, name: part.name, fileName: name ?? file.name, mimeType: type)
+            form.appendPart(fileData: data, name: name, fileName: fileName ?? file.name, mimeType: type)
         }
-        return "\(part.name): \(file.identity)"
+        return "\(name): \(file.identity)"
     }
 }
 

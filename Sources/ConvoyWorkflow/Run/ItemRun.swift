@@ -173,18 +173,19 @@ final class ItemRun: Sendable {
         let built = try builder(scope).build()
         secrets.add(named: plan.secrets(in: scope))
         if let login = built.login { run.secrets.add(exactly: login) }
-        let sender = RequestSender(plan: plan, run: run)
+        let expectations = try plan.expectations.resolved(in: scope)
+        let sender = RequestSender(plan: plan, expectations: expectations, run: run)
         let file = try built.output.map { path throws(EvaluationError) in
             try run.outputs.place(of: path, for: "\(plan.id) \(index ?? 0)")
         }
         if plan.events != nil {
             let response = try await sender.waitForEvent(built, scope, &result.outcome)
-            return try take(response, into: &result)
+            return try take(response, expectations, into: &result)
         }
         var response = try await sender.send(built, to: file, scope, &result.outcome)
         if let poll = plan.poll { response = try await self.poll(poll, built, response, sender, &result.outcome) }
         do {
-            try take(response, into: &result)
+            try take(response, expectations, into: &result)
         } catch {
             // Remove a file that does not meet the expectations.
             if let file = response.file { try? FileManager.default.removeItem(at: file) }
@@ -197,7 +198,9 @@ final class ItemRun: Sendable {
     }
 
     /// Checks a response and captures its values.
-    private func take(_ response: ReceivedResponse, into result: inout ItemResult) throws(Failure) {
+    private func take(
+        _ response: ReceivedResponse, _ expectations: ExpectationPlan, into result: inout ItemResult
+    ) throws(Failure) {
         if let received = run.options.received, let status = response.status {
             received(
                 WorkflowResponse(
@@ -207,7 +210,7 @@ final class ItemRun: Sendable {
         // Capture the values first, so that messages about the response contain none of its secrets.
         let (captures, missing) = self.captures(of: response)
         let examined = ResponseScope(examined: response, outer: scope, id: plan.id, captures: captures)
-        let failures = ExpectationCheck.failures(plan.expectations, examined, secrets)
+        let failures = ExpectationCheck.failures(expectations, examined, secrets)
         guard failures.isEmpty else { throw Failure(failures) }
         guard missing.isEmpty else { throw Failure(missing.map { FailureReason(cause: .capture, text: $0) }) }
         result.captures = captures
@@ -307,7 +310,7 @@ final class ItemRun: Sendable {
             let built = try builder(scope).build(page: next)
             response = try await sender.send(built, to: nil, scope, &result.outcome)
             var page = result
-            try take(response, into: &page)
+            try take(response, sender.expectations, into: &page)
             join(page.captures)
             pages += 1
         }

@@ -53,8 +53,9 @@ struct RequestPreview {
         case .multipart(let parts):
             lines += ["Content-Type: multipart/form-data", ""]
             lines += parts.map { part in
-                let value = part.isFile ? "@\(text(part.value))" : json(TreeTemplate(part.value), named: part.name).text
-                return "\(part.name)=\(value)"
+                let value =
+                    part.isFile ? "@\(text(part.value))" : json(TreeTemplate(part.value), named: text(part.name)).text
+                return "\(text(part.name))=\(value)"
             }
         case .text(let template): lines += ["", json(TreeTemplate(template), named: "").text]
         case .file(let template): lines += ["", "(the file \(text(template)))"]
@@ -83,8 +84,8 @@ struct RequestPreview {
         isUnknown(template) || !secrets.hidesNamed ? text(template) : Redaction.mask
     }
 
-    private func items(_ items: [(name: String, value: TreeTemplate)]) -> String {
-        items.map { "\($0.name)=\(json($0.value, named: $0.name).text)" }.joined(separator: "&")
+    private func items(_ items: [(name: Template, value: TreeTemplate)]) -> String {
+        items.map { "\(text($0.name))=\(json($0.value, named: text($0.name)).text)" }.joined(separator: "&")
     }
 
     private var url: String {

@@ -9,6 +9,8 @@ import FoundationNetworking
 /// A sender for the requests of an item. Each request is an operation of the run's manager.
 struct RequestSender {
     let plan: RequestPlan
+    /// The expectations with all accepted statuses.
+    let expectations: ExpectationPlan
     let run: WorkflowRun
 
     /// Sends a request and waits until it has ended.
@@ -21,7 +23,7 @@ struct RequestSender {
         // A download accepts only success statuses.
         let isDownload =
             file != nil && request.httpMethod == "GET" && request.httpBody == nil
-            && (plan.expectations.statuses ?? []).allSatisfy { 200...299 ~= $0.lowerBound && 200...299 ~= $0.upperBound }
+            && (expectations.statuses ?? []).allSatisfy { 200...299 ~= $0.lowerBound && 200...299 ~= $0.upperBound }
         let operation: HTTPRequestOperation
         let isTooLong = Locked(false)
         if isDownload, let file {
@@ -38,12 +40,12 @@ struct RequestSender {
             serializer.acceptableStatusCodes = nil
         } else {
             serializer.acceptableStatusCodes =
-                isDownload && plan.expectations.checksStatus ? .successful : acceptableStatuses
+                isDownload && expectations.checksStatus ? .successful : acceptableStatuses
         }
         // A response of the wrong type must not become a file.
-        if isDownload, let type = plan.expectations.type { serializer.acceptableContentTypes = [type] }
+        if isDownload, let type = expectations.type { serializer.acceptableContentTypes = [type] }
         operation.responseSerializer = serializer
-        if isDownload, let limit = plan.expectations.maximumBytes {
+        if isDownload, let limit = expectations.maximumBytes {
             operation.downloadProgressHandler = { [weak operation] _, received, total in
                 guard max(received, total ?? 0) > limit else { return }
                 isTooLong.withLock { $0 = true }
@@ -56,7 +58,7 @@ struct RequestSender {
         note(operation, in: &outcome)
         if isTooLong.withLock({ $0 }) {
             throw ItemRun.Failure(
-                .expectation, "size: expected at most \(plan.expectations.maximumBytes ?? 0) bytes, got more")
+                .expectation, "size: expected at most \(expectations.maximumBytes ?? 0) bytes, got more")
         }
         if let error = operation.error { try check(error, of: operation) }
         let hasFile = operation.error == nil && isDownload
@@ -124,7 +126,7 @@ struct RequestSender {
         operation.settings = run.manager.settings
         // Only the metrics have the address of the server.
         operation.collectsMetrics =
-            run.options.collectsMetrics || plan.expectations.uses(.ip)
+            run.options.collectsMetrics || expectations.uses(.ip)
             || plan.poll?.until.responseNames.contains(ResponseName.ip.rawValue) == true
         operation.dependencyFailurePolicy = .run
         if let policy = run.options.retryPolicy { operation.retryPolicy = policy }
@@ -142,12 +144,12 @@ struct RequestSender {
     }
 
     private var acceptableStatuses: StatusCodeSet {
-        plan.expectations.acceptedStatuses.reduce(StatusCodeSet([])) { $0.union(StatusCodeSet($1)) }
+        expectations.acceptedStatuses.reduce(StatusCodeSet([])) { $0.union(StatusCodeSet($1)) }
     }
 
     private func checksums(_ scope: ItemScope) throws(EvaluationError) -> [Checksum] {
         var checksums: [Checksum] = []
-        for (algorithm, template) in plan.expectations.checksums {
+        for (algorithm, template) in expectations.checksums {
             let text = try template.text(in: scope)
             do throws(ChecksumError) {
                 checksums.append(try Checksum(parsing: "\(algorithm)=\(text)"))
