@@ -119,6 +119,6 @@ import Testing
     @Test func `the data example uses the values of a row`() async throws {
         let api = try SmallAPI(items: 3)
         try requireSuccess(try await run("data", at: api.server.url, variables: ["name": "bob", "expected": "404"]))
-        #expect(api.server.requests.last?.text == #"{"name":"bob","seen":404,"expected":"404"}"#)
+        #expect(api.server.requests.last?.text == #"{"name":"bob","seen":404,"expected":404}"#)
     }
 }

@@ -37,7 +37,7 @@ import Testing
         let text = """
             baseURL: ${env.API}
             requests:
-              a: {post: "echo?x=${a}", json: {a: "${a}", b: "${b}", n: "${env.N}", t: "${env.T}", text: "${a}"}}
+              r: {post: "echo?x=${a}", json: {a: "${a}", b: "${b}", n: "${env.N}", t: "${env.T}", text: "${a}"}}
             """
         let workflow = try Workflow(parsing: Data(text.utf8), name: "m", inputs: inputs)
         let result = await (try WorkflowRun(workflow)).run()
@@ -109,7 +109,7 @@ import Testing
                 "{get: x, expect: {json: {\"/${k}\": 1}}}",
                 "3:31: a key of expect.json cannot contain ${…}; use an expression with jsonpath(…)"
             ),
-            ("{post: x, json: {\"${k}\": 1}}", "3:23: ${k}: unknown request or variable \"k\""),
+            ("{post: x, json: {\"${k}\": 1}}", "3:23: ${k}: unknown request or variable \"k\" (did you mean \"a\"?)"),
         ]) func `a mistake is found before anything is sent`(_ request: String, _ message: String)
     {
         let error = #expect(throws: ManifestError.self) { try bench.workflow("requests:\n  a: \(request)") }
@@ -118,7 +118,7 @@ import Testing
 
     @Test(arguments: ["{{a}}", "${'{{'}a}}", "x {{ b }} ${c} $${{d}} {{{e}}}", "{\"a\":{\"b\":{{}}}}", "{{"])
     func `an imported text is sent as it was`(_ text: String) async throws {
-        var draft = RequestDraft(method: "POST", url: server.url.absoluteString + "echo")
+        var draft = RequestDraft(method: "POST", url: server.url.appendingPathComponent("echo").absoluteString)
         draft.body = .text(text)
         draft.query = [(name: text, value: text)]
         let manifest = RequestDraft.manifest([("a", draft)])

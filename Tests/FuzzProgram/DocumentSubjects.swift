@@ -193,6 +193,35 @@ extension FuzzSubject {
             _ = try Expression(document.root, "a condition")
         },
         FuzzSubject(
+            "check",
+            seeds: [
+                "json.items | map(it.id | toInt) | sort == [1, 2] and headers.X-A not contains 'b'",
+                "{a: [json[\"a b\"].c, -1.5e0], 'b': null} != json or not (status in [200, 404])",
+                "body | split(',') | nth(-1) | replace('a', \"b\") | regex('(x+)+y', 1) isEmpty",
+                "cookies.s.max-age >= random(1, 9) and jsonpath('$..id') | unique | count < 3",
+                "'Sun, 06 Nov 1994 08:49:37 GMT' | date | format('%Y-%j') == hex('00ff') | base64 | base64Decode | decode('gb2312')",
+                "xpath('count(//a)') isNumber and ('&lt;' | htmlUnescape | urlEncode | urlDecode) matches '^.$'",
+                "'2026-01-02T03:04:05.6+07:00' | date('%Y-%m-%dT%H:%M:%S%z') | daysFromNow < 1 and (bytes | toHex | lower) exists",
+            ]
+        ) { bytes in
+            let source = text(bytes)
+            let expression = try ExpressionParser.parse(source, in: .response)
+            let length = source.unicodeScalars.count
+            try expect(
+                expression.constants.allSatisfy { 0 <= $0.lowerBound && $0.upperBound <= length },
+                "a constant outside the text")
+            let body = Data(#"{"items": [{"id": "2"}, {"id": 1}], "a b": {"c": [true, null]}, "x": "xxxxxxxx"}"#.utf8)
+            let response = ReceivedResponse(
+                status: 200, fields: [("X-A", "1"), ("Set-Cookie", "s=1; Max-Age=60")], url: URL(string: "http://a/"),
+                body: body, file: nil, byteCount: Int64(body.count), seconds: 1)
+            let scope = ResponseScope(examined: response, outer: ItemScope(values: RunValues(WorkflowPlan())))
+            // A fuzzer could name any file.
+            guard !source.contains("file") else { return }
+            let document = try ManifestDocument(parsing: Data(JSON.string(source).description.utf8), name: "fuzz.json")
+            let check = CheckPlan(expression: expression, source: document.root)
+            _ = CheckReport.failure(of: check, in: scope, SecretMask())
+        },
+        FuzzSubject(
             "json-path",
             seeds: [
                 "$.a[?@.b > 1 && !(@.c == 'x')]['d', \"\\u00e9\"]", "$..[*][-1:0:-2][1]", "$[?count(@..*) >= 2 || @.c]",

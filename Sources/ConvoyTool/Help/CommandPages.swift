@@ -53,8 +53,8 @@ enum CommandPages {
         transferring(
             .run,
             """
-            Runs the requests of a manifest (- for standard input), independent ones concurrently. Nothing is sent if the \
-            manifest has a mistake, or an output file exists and -f is not given.
+            Runs the requests of a manifest (- for standard input). Nothing is sent if it has a mistake, or an output file \
+            exists and -f is not given.
             """,
             options: ["var", "resume", "directory", "force", "jobs", "dry-run"])
     }

@@ -1,12 +1,12 @@
 /// Help pages that do not describe options: mostly file formats.
 enum Guide: String, CaseIterable, Sendable {
-    case lists, manifest, keys, service, config
+    case lists, manifest, keys, syntax, filters, service, config
 
     /// The commands whose help includes the page.
     var commands: Set<Command> {
         switch self {
         case .lists: [.get]
-        case .manifest, .keys: [.run]
+        case .manifest, .keys, .syntax, .filters: [.run]
         case .service: [.work]
         case .config: Command.transferring
         }
@@ -18,6 +18,8 @@ enum Guide: String, CaseIterable, Sendable {
         case .lists: "the format of --input-file"
         case .manifest: "the format of manifests"
         case .keys: "the keys of manifests"
+        case .syntax: "expressions in manifests"
+        case .filters: "filters of expressions"
         case .service: "a systemd unit"
         case .config: "~/.config/convoy/config.json"
         }
@@ -27,7 +29,7 @@ enum Guide: String, CaseIterable, Sendable {
     private var usage: String {
         switch self {
         case .lists: "Usage: convoy get -i LIST"
-        case .manifest, .keys: Help.usage(of: .run)
+        case .manifest, .keys, .syntax, .filters: Help.usage(of: .run)
         case .service: Help.usage(of: .work)
         case .config: "Usage: convoy get|put|run [--no-config] ..."
         }
@@ -59,6 +61,8 @@ enum Guide: String, CaseIterable, Sendable {
         case .lists: Self.listParts
         case .manifest: Self.manifestParts
         case .keys: Self.keyParts
+        case .syntax: Self.syntaxParts
+        case .filters: Self.filterParts
         case .service: Self.serviceParts
         case .config: Self.configurationParts
         }
@@ -130,12 +134,59 @@ extension Guide {
             "          poll {until, every, for}, follow, pages,",
             "          events {type, matches, json, for}",
             "expect    status, type, header..., json..., bytes, minBytes, maxBytes,",
-            "          checksum, sha256, md5, maxTime",
+            "          checksum, sha256, md5, maxTime; or a list of expressions",
             "connection  proxy, noproxy, resolve..., connect-to..., unix-socket,",
             "          interface, ipv4, ipv6, http1.1, max-redirs, cacert, crl-file, pin,",
             "          cert, key, tls-min, insecure, connect-timeout, max-time,",
             "          limit-rate, limit-rate-each, min-rate, user, netrc-file",
         ]),
+    ]
+
+    private static let syntaxParts: [Part] = [
+        .text("expect takes a list of expressions, when and until take one, and ${...} inserts the value of one."),
+        .example([
+            "response   status, headers.NAME, headers(\"NAME\") as a list, body, bytes, url,",
+            "           cookies.NAME, cookies.NAME.ATTRIBUTE, json.PATH, json[0][\"a b\"],",
+            "           jsonpath(\"$..id\"), xpath(\"//a\"), redirects (a list of status, url",
+            "           and location), version, ip, duration (seconds), sha256, md5",
+            "manifest   NAME, ID.CAPTURE, env.NAME, item, index; or in ${...}, if a value",
+            "           of the response has the same name",
+            "constant   1.5, \"text\", 'it''s', true, false, null, [1, 2], {a: 1}",
+            "compare    == != < <= > >= in contains startsWith endsWith matches",
+            "test       exists isEmpty isNumber isInteger isFloat isString isBoolean",
+            "           isNull isList isObject isBytes isDate isUUID isIPv4 isIPv6 isURL",
+            "combine    and, or, not, ( ), x not contains y, x not exists",
+            "function   any(LIST), all(LIST), always(), uuid(), now(), random(MIN, MAX),",
+            "           env(NAME, DEFAULT), file(PATH), hex(\"00ff\")",
+        ]),
+        .text(
+            """
+            No test holds for a missing value, except not exists. Strings are compared by code points. See convoy help run \
+            filters.
+            """),
+    ]
+
+    private static let filterParts: [Part] = [
+        .text("VALUE | FILTER changes a value and binds more tightly than comparisons: json.tags | count > 2."),
+        .example([
+            "list     count, first, last, nth(N), sort, unique, map(EXPRESSION with it)",
+            "string   count, split(X), replace(A, B), regex(R), regex(R, GROUP), lower,",
+            "         upper, trim",
+            "type     toInt, toFloat, toString, parseJSON",
+            "code     base64, base64Decode, toHex, urlEncode, urlDecode, htmlUnescape,",
+            "         decode(CHARSET)",
+            "date     date, date(FORMAT), format(FORMAT), daysFromNow",
+            "query    jsonpath(PATH), xpath(PATH)",
+            "",
+            "json.items | map(it.price | toFloat) | sort | last < 100",
+            "headers.Expires | date | daysFromNow >= 30",
+        ]),
+        .text(
+            """
+            nth(-1) is the last element. regex returns its first group, or the match if it has none. FORMAT is that of \
+            strftime, in UTC. Without it, date reads RFC 3339, HTTP dates and seconds since 1970. A missing value stays \
+            missing.
+            """),
     ]
 
     private static let serviceParts: [Part] = [

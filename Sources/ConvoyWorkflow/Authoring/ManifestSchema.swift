@@ -70,7 +70,9 @@ public enum ManifestSchema {
         case "json": return ["description": "The body, as JSON."]
         case "bearer": return text("The token.")
         case "basic": return closed(["user", "password"]) { _ in anyText }
-        case "expect": return ["$ref": "#/$defs/expect"]
+        case "expect":
+            let expectations: JSON = ["$ref": "#/$defs/expect"], expression: JSON = ["type": ["string", "boolean"]]
+            return ["oneOf": [expectations, ["type": "array", "items": ["oneOf": [expression, expectations]]]]]
         case "capture": return ["type": "object", "additionalProperties": ["type": ["string", "object"]]]
         case "after": return ["type": ["string", "array"], "items": anyText]
         case "when": return ["type": ["string", "boolean"]]

@@ -1,7 +1,7 @@
 import ConvoySerialization
 import Foundation
 
-/// An expression of `when`, `until`, `expect` or a `${…}`. `convoy help run expressions` describes the language.
+/// An expression of `when`, `until`, `expect` or a `${…}`. `convoy help run syntax` describes the language.
 ///
 /// A reference may be written with or without `${…}`. Without, the values of a response take precedence.
 struct Expression: Sendable {

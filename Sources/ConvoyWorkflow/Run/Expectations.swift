@@ -161,8 +161,14 @@ struct ExpectationCheck {
         case .failure(let error): fail("\(subject.title): \(error.message)", .value)
         case .success(let expected):
             guard value != expected else { return }
-            let seen = value.map { shown($0, subject) } ?? "none"
-            fail("\(subject.title): expected \(shown(expected, subject)), got \(seen)")
+            let seen = value.map { shown($0, subject) } ?? "none", wanted = shown(expected, subject)
+            var lines = ["\(subject.title): expected \(wanted), got \(seen)"]
+            // A shortened value may not show the difference.
+            if let value, seen.hasSuffix("…") || wanted.hasSuffix("…") {
+                let values = ShownValues(names: [], response: response, secrets: secrets)
+                lines += values.differences(subject.masked(value), subject.masked(expected))
+            }
+            fail(lines.joined(separator: "\n"))
         }
     }
 
