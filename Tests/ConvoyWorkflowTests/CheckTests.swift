@@ -52,12 +52,12 @@ import Testing
         arguments: [
             ("json.id == 8", "json.id == 8\nactual:   7 (number)\nexpected: 8 (number)"),
             (#"json.id == "7""#, "json.id == \"7\"\nactual:   7 (number)\nexpected: \"7\" (string)"),
-            ("json.nope == 1", "json.nope == 1\nactual:   missing\nexpected: 1 (number)"),
+            ("json.nope == 1", "json.nope == 1\nactual:   missing (\"nope\" is not in the object)\nexpected: 1 (number)"),
             ("json.tags | count > 2", "json.tags | count > 2\nactual:   2 (number)\nexpected: > 2 (number)"),
             ("json.id isString", "json.id isString\nactual:   7 (number)\nexpected: a string"),
             ("json.id not exists", "json.id not exists\nactual:   7 (number)\nexpected: no value"),
             ("not json.id == 7", "not json.id == 7\nactual:   7 (number)\nexpected: not 7 (number)"),
-            ("json.empty", "json.empty\nactual:   missing\nexpected: a true value"),
+            ("json.empty", "json.empty\nactual:   missing (\"empty\" is not in the object)\nexpected: a true value"),
             (
                 "json.name == \"Bob\" or json.id > 7",
                 """

@@ -219,7 +219,7 @@ extension FuzzSubject {
             guard !source.contains("file") else { return }
             let document = try ManifestDocument(parsing: Data(JSON.string(source).description.utf8), name: "fuzz.json")
             let check = CheckPlan(expression: expression, source: document.root)
-            _ = CheckReport.failure(of: check, in: scope, SecretMask())
+            _ = CheckReport(of: check, in: scope)?.reason(hiding: ResponseSecrets(response, SecretMask()))
         },
         FuzzSubject(
             "json-path",

@@ -265,7 +265,10 @@ struct YAMLReader {
         let position = Self.position(parser.problem_mark)
         // libyaml searches only the first 1,024 characters for the colon after a key.
         let isLongKey = position.column > 1024 && message.hasPrefix("mapping values are not allowed")
-        let hint = isLongKey ? "; a key can have at most 1024 characters" : hint(at: position)
+        let isInBrackets = message.hasPrefix("did not find expected ',' or")
+        let quoting = isInBrackets ? "; inside { } or [ ], text that contains brackets or commas must be quoted" : ""
+        let found = hint(at: position)
+        let hint = isLongKey ? "; a key can have at most 1024 characters" : found.isEmpty ? quoting : found
         return YAMLProblem(message: message + hint, position: position)
     }
 

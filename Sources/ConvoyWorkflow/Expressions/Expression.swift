@@ -154,6 +154,10 @@ extension Expression.Node {
 
     fileprivate var names: [String] {
         switch self {
+        // The attributes of a cookie are not secret.
+        case .reference(let reference, false)
+        where reference.root == ResponseName.cookies.rawValue && reference.path.count > 1 && reference.path[1] != "value":
+            return []
         case .reference(let reference, _): return [reference.root] + reference.path
         case .call(.xpath, let arguments), .call(.jsonpath, let arguments): return arguments.flatMap(\.words)
         case .call(.headers, let arguments), .call(.env, let arguments): return arguments.flatMap(\.words)

@@ -16,6 +16,8 @@ struct ExpressionEvaluation {
     private(set) var isHostile = false
     /// The latest operands of each test, by its number.
     private(set) var records: [Int: Record] = [:]
+    /// The latest argument of `any` or `all`.
+    private(set) var lastList: ExpressionValue?
     private let keepsRecords: Bool
     private var remaining: Int
     /// The end of the time for all searches of the expression together.
@@ -118,6 +120,7 @@ struct ExpressionEvaluation {
         case .always: return .bool(true)
         case .any, .all:
             let value = try value(of: arguments[0])
+            if keepsRecords { lastList = value }
             guard case .json(.array(let values)) = value else { return .bool(value.isTrue) }
             let isGood = { (json: JSON) in json != .null && json != .bool(false) }
             return .bool(function == .any ? values.contains(where: isGood) : values.allSatisfy(isGood))

@@ -11,6 +11,8 @@ struct ExpectationCheck {
     /// recognized.
     let secrets: SecretMask
     var failures: [FailureReason] = []
+    /// The secrets of the response, which are searched only after a failure.
+    private lazy var responseSecrets = ResponseSecrets(scope.examined, secrets)
 
     private var response: ReceivedResponse { scope.examined }
 
@@ -22,7 +24,8 @@ struct ExpectationCheck {
         check.checkHead()
         check.checkBody()
         for expression in plan.checks {
-            if let reason = CheckReport.failure(of: expression, in: scope, secrets) { check.failures.append(reason) }
+            guard let failure = CheckReport(of: expression, in: scope) else { continue }
+            check.failures.append(failure.reason(hiding: check.responseSecrets))
         }
         return check.failures
     }
@@ -165,7 +168,7 @@ struct ExpectationCheck {
             var lines = ["\(subject.title): expected \(wanted), got \(seen)"]
             // A shortened value may not show the difference.
             if let value, seen.hasSuffix("…") || wanted.hasSuffix("…") {
-                let values = ShownValues(names: [], response: response, secrets: secrets)
+                let values = ShownValues(names: [], secrets: responseSecrets)
                 lines += values.differences(subject.masked(value), subject.masked(expected))
             }
             fail(lines.joined(separator: "\n"))

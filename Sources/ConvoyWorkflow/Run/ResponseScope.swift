@@ -50,7 +50,7 @@ struct ResponseScope: Scope {
         case .body, .json:
             let json: JSON
             do throws(EvaluationError) { json = try response.parsedJSON() } catch { return .missing(error.message) }
-            return json.value(at: path).map { .json($0) } ?? .nothing
+            return json.value(at: path).map { .json($0) } ?? Self.missing(path, in: json)
         case .redirects:
             return JSON.array(response.redirects.filter(\.wasFollowed).map(Self.json)).value(at: path).map { .json($0) }
                 ?? .nothing
@@ -73,6 +73,22 @@ struct ResponseScope: Scope {
             digest.update(response.data)
             return digest.value().map { .string($0.hexadecimal) } ?? .nothing
         }
+    }
+
+    /// Returns the reason why a path does not exist: the first name that is missing.
+    private static func missing(_ path: [String], in json: JSON) -> ExpressionValue {
+        var json = json
+        for name in path {
+            guard let next = json.value(at: [name]) else {
+                var near = ""
+                if case .object(let object) = json {
+                    near = Suggestion.text(for: name, among: object.members.prefix(1000).map(\.key))
+                }
+                return .missing("\(quoted(name)) is not in the \(json.typeName)\(near)")
+            }
+            json = next
+        }
+        return .nothing
     }
 
     /// The fields of the response, with repeated fields joined.
