@@ -222,6 +222,13 @@ import Testing
         #expect(count.withLock { $0 } == 3)
     }
 
+    @Test func `a regular expression that needs too much memory fails instead of matching nothing`() throws {
+        let response = ExpressionTests.response(Data(String(repeating: "a", count: 3_000_000).utf8), type: "text/plain")
+        for text in ["body matches '(a|aa)+c'", "body not matches '(a|aa)+c'"] {
+            #expect(throws: EvaluationError.self) { try ExpressionTests.value(text, response) }
+        }
+    }
+
     @Test func `large documents take linear time and hostile work is limited`() async throws {
         let items = "[" + Array(repeating: #"{"id": "xxxxxxxxxxxxxxxx"}"#, count: 40_000).joined(separator: ",") + "]"
         let response = ExpressionTests.response(Data(items.utf8))

@@ -226,16 +226,21 @@ enum Pattern {
     static func firstMatch(
         of expression: NSRegularExpression, in text: String, until end: ContinuousClock.Instant
     ) throws(EvaluationError) -> NSTextCheckingResult? {
-        var found: NSTextCheckingResult?, isOver = false
+        var found: NSTextCheckingResult?, isOver = false, isTooComplex = false
         expression.enumerateMatches(
-            in: text, options: .reportProgress, range: NSRange(text.startIndex..., in: text)
-        ) { match, _, stop in
-            found = match
-            isOver = match == nil && (Task.isCancelled || ContinuousClock.now > end)
-            if match != nil || isOver { stop.pointee = true }
+            in: text, options: [.reportProgress, .reportCompletion], range: NSRange(text.startIndex..., in: text)
+        ) { match, flags, stop in
+            if let match { found = match }
+            // The search ends without a result if it needs too much memory.
+            if flags.contains(.internalError) { isTooComplex = true }
+            if match == nil, !flags.contains(.completed), Task.isCancelled || ContinuousClock.now > end { isOver = true }
+            if found != nil || isOver { stop.pointee = true }
         }
         if isOver {
             throw EvaluationError(message: "the search for \(quoted(expression.pattern)) took too long")
+        }
+        if isTooComplex, found == nil {
+            throw EvaluationError(message: "the search for \(quoted(expression.pattern)) needs too much memory")
         }
         return found
     }

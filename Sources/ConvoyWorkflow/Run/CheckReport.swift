@@ -91,7 +91,8 @@ struct CheckReport {
             }
             return ["actual:   \(values.shown(finding.record.subject))", "expected: a true value"]
         }
-        let operand = finding.record.operand.map { values.shown($0) } ?? ""
+        var operand = finding.record.operand.map { values.shown($0) } ?? ""
+        if case .constant(let json)? = test.operand { operand = values.shown(constant: json) }
         var lines = [
             "actual:   \(values.shown(finding.record.subject))",
             "expected: \(test.predicate.expectation(operand, isNegated: test.isNegated != finding.isInverted))",

@@ -37,7 +37,9 @@ struct ShownValues {
     private let isCrowded: Bool
 
     init(names: [String], secrets: ResponseSecrets) {
-        (self.names, self.secrets, isCrowded) = (names, secrets.mask, secrets.isCrowded)
+        (self.names, self.secrets) = (names, secrets.mask)
+        // The values of members are masked by their names instead.
+        isCrowded = secrets.isCrowded && names.contains(ResponseName.body.rawValue)
     }
 
     /// Whether the names of the expression denote secrets.
@@ -78,6 +80,12 @@ struct ShownValues {
     }
 
     // MARK: Values
+
+    /// Returns a constant of an expression with its type.
+    func shown(constant json: JSON) -> String {
+        guard !isSecret, case .string(let text) = json else { return shown(.json(json)) }
+        return "\(cut(JSON.string(secrets.masked(foreign: text)).description)) (string)"
+    }
 
     /// Returns a value with its type.
     func shown(_ value: ExpressionValue) -> String {
