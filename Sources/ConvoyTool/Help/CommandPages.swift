@@ -87,7 +87,7 @@ enum CommandPages {
             + HelpLayout.wrapped(
                 """
                 Prints a manifest with the request of a curl command, as browsers copy it (in quotes, or - for standard \
-                input), or with all requests of an HTTP Archive.
+                input), or with all requests of an HTTP Archive or a file of Hurl.
                 """)
             + [""] + help(.importing)
             + [""]

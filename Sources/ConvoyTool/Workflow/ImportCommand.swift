@@ -2,7 +2,7 @@ import ConvoyDiagnostics
 import ConvoyWorkflow
 import Foundation
 
-/// `convoy import`: prints a manifest from a curl command, or from an HTTP Archive.
+/// `convoy import`: prints a manifest from a curl command, an HTTP Archive, or a file of Hurl.
 enum ImportCommand {
     static func run(_ options: Options, _ display: Display) throws(ToolError) -> ExitStatus {
         switch options.arguments.first {
@@ -30,7 +30,16 @@ enum ImportCommand {
             }
             guard !drafts.isEmpty else { throw .usage("\(Printable.line(file)) has no requests of http or https") }
             emit(drafts, options, display)
-        default: throw options.usage("import takes curl or har")
+        case "hurl":
+            guard options.arguments.count == 2 else { throw options.usage("import hurl takes a file") }
+            let file = options.arguments[1]
+            let data = try InputFile.contents(of: file, called: Printable.line(file), limit: DownloadList.maximumLength)
+            do throws(HurlReader.Problem) {
+                display.emit(String(try HurlReader.manifest(data).dropLast()))
+            } catch {
+                throw .usage("import hurl: \(Printable.line(file)): \(Printable.line(error.description))")
+            }
+        default: throw options.usage("import takes curl, har or hurl")
         }
         return .success
     }

@@ -74,6 +74,8 @@ public struct RequestDraft: Sendable {
     public var notes: [String] = []
     /// The environment variables to which strings may refer; see ``reference(to:)``.
     package internal(set) var variables: Set<String> = []
+    /// The templates that replace the placeholders of ``variables``, if they are not environment variables.
+    var substitutions: [String: String] = [:]
     /// The ``variables`` that are secrets.
     var secretVariables: [String] = []
 
@@ -161,11 +163,16 @@ public struct RequestDraft: Sendable {
 
     /// Returns a YAML manifest that contains the given requests.
     public static func manifest(_ requests: [(name: String, draft: RequestDraft)]) -> String {
+        manifest(requests, variables: JSONObject())
+    }
+
+    static func manifest(_ requests: [(name: String, draft: RequestDraft)], variables: JSONObject) -> String {
         let secrets = requests.flatMap(\.draft.secretVariables).reduce(into: [String]()) { all, name in
             if !all.contains(name) { all.append(name) }
         }
         let marks = secrets.isEmpty ? "" : "secrets: [\(secrets.map { "env.\($0)" }.joined(separator: ", "))]\n"
-        return "version: 1\n\(marks)requests:\n" + requests.map { $0.draft.yaml(name: $0.name) }.joined()
+        let values = variables.members.isEmpty ? "" : "variables: \(quoted(.object(variables)))\n"
+        return "version: 1\n\(values)\(marks)requests:\n" + requests.map { $0.draft.yaml(name: $0.name) }.joined()
     }
 
     // MARK: Text
@@ -177,8 +184,14 @@ public struct RequestDraft: Sendable {
     private func template(_ text: String) -> JSON {
         let escaped = text.replacing("${", with: "$${").replacing("{{", with: "{${'{'}")
         guard !variables.isEmpty, escaped.contains("\0") else { return .string(escaped) }
-        return .string(variables.reduce(escaped) { $0.replacing(Self.reference(to: $1), with: "${env.\($1)}") })
+        return .string(
+            variables.reduce(escaped) {
+                $0.replacing(Self.reference(to: $1), with: substitutions[$1] ?? "${env.\($1)}")
+            })
     }
+
+    /// Returns JSON with the templates of its placeholders.
+    func templated(_ json: JSON) -> JSON { template(json) }
 
     private func template(_ json: JSON) -> JSON {
         switch json {
