@@ -222,6 +222,38 @@ extension FuzzSubject {
             _ = CheckReport(of: check, in: scope)?.reason(hiding: ResponseSecrets(response, SecretMask()))
         },
         FuzzSubject(
+            "hurl",
+            seeds: [
+                """
+                # a comment
+                POST https://a.test/{{path}}?x=1
+                X-A: b # c
+                [Query]
+                n: {{id}}
+                [Options]
+                location: true
+                variable: a=1
+                {"id": {{id}}, "text": "{{id}} \\u00e9"}
+                HTTP/1.1 200
+                ETag: "x"
+                [Captures]
+                id: jsonpath "$.id" redact
+                [Asserts]
+                jsonpath "$.tags" split "," nth 1 not == 'a'
+                body matches /^a\\/[b-d]/
+                bytes startsWith hex,00 ff;
+                """,
+                "GET http://a/\n[Multipart]\nf: file,a b.txt; text/plain\n\nHTTP *\n```xml\n<a>{{newUuid}}</a>\n```\n\nPUT http://a/\n`x`\nHTTP 302\n<a>\n</a>\n",
+            ]
+        ) { bytes in
+            let manifest = try HurlReader.manifest(Data(bytes))
+            do {
+                _ = try ManifestDocument(parsing: Data(manifest.utf8), name: "fuzz.yaml")
+            } catch {
+                throw FuzzFinding(description: "\(error), of \(manifest)")
+            }
+        },
+        FuzzSubject(
             "json-path",
             seeds: [
                 "$.a[?@.b > 1 && !(@.c == 'x')]['d', \"\\u00e9\"]", "$..[*][-1:0:-2][1]", "$[?count(@..*) >= 2 || @.c]",
