@@ -92,6 +92,21 @@ import Testing
         #expect(sent().count == 1)
     }
 
+    @Test func `a secret with a default is not sent to a server that only a response names`() async throws {
+        let other = try TestServer()
+        other.route("/x", .text("x"))
+        server.route("/to", .json(text: #"{"url": "\#(other.url.absoluteString)x"}"#))
+        let finished = try await bench.run(
+            """
+            secrets: [env.CODE]
+            requests:
+              to: {get: to, capture: {link: "json:/url"}}
+              a: {get: "${to.link}", headers: {X-A: "${env(CODE, 'none') | upper}"}}
+            """, environment: ["CODE": "open sesame"])
+        #expect(finished.states == ["to": "succeeded", "a": "failed"])
+        #expect(other.requests.isEmpty)
+    }
+
     @Test func `the preview shows expressions that have no value yet`() throws {
         let workflow = try bench.workflow(
             """

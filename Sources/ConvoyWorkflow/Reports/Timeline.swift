@@ -132,7 +132,7 @@ extension WorkflowResult {
         .legend span{margin-right:1rem;white-space:nowrap}.legend i{display:inline-block;width:.8em;height:.8em}
         .row{border-top:1px solid var(--line);padding:.4rem 0}
         .name span,.url{color:var(--soft)}.name,.url,.failure{overflow-wrap:anywhere}
-        .row.failed strong,.failure{color:var(--bad)}.url,.failure{font-size:.85rem}
+        .failure{white-space:pre-wrap}.row.failed strong,.failure{color:var(--bad)}.url,.failure{font-size:.85rem}
         .track{position:relative;height:14px;margin:.2rem 0;background:color-mix(in srgb,var(--line) 35%,transparent)}
         .track b{position:absolute;top:0;height:14px}
         .dependencies{background:#8c959f66}.slot{background:#8c959f}.retry{background:#bf8700}

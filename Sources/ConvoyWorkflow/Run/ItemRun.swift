@@ -112,7 +112,7 @@ final class ItemRun: Sendable {
 
     private var journalKey: Journal.Key {
         guard let item else { return Journal.Key(id: plan.id, item: "") }
-        let isSecret = plan.forEach?.templates.contains { $0.references.contains(where: run.plan.isSecret) } ?? false
+        let isSecret = plan.forEach?.templates.contains { $0.allReferences.contains(where: run.plan.isSecret) } ?? false
         // Not even a digest of secrets is stored, because the secrets could be guessed from it.
         return Journal.Key(id: plan.id, item: isSecret ? "\(index ?? 0)" : Journal.digest(of: item.description))
     }

@@ -52,7 +52,7 @@ struct SecretServers: Sendable {
     static func ownSecret(of request: RequestPlan, in scope: ItemScope, from source: String) -> NamedValue? {
         request.values.first { value in
             guard !value.isDefault else { return false }
-            let references = value.value.templates.flatMap(\.references)
+            let references = value.value.templates.flatMap(\.allReferences)
             if !references.isEmpty, references.allSatisfy({ $0.root == source }) { return false }
             if references.contains(where: scope.values.plan.isMarked) { return true }
             return !value.secrets(in: scope).isEmpty
