@@ -131,6 +131,27 @@ import Testing
         #expect(!text.contains("s3cr3tvalue") && !text.contains("abcdefgh"), "\(text)")
     }
 
+    @Test func `filters do not reveal parts of secrets`() async throws {
+        let checks = [
+            "env.CODE | lower == 'x'", "env.CODE | split('-') == ['x']", "env.CODE | toHex == 'x'",
+            "[env.CODE | upper] == 1", "a.n | upper == 'x'", "json.name | upper == 'x'", "json | map(it | upper) == 1",
+            "body | regex('(A.)a') == 'x'", "json.name | toInt == 1", "json.tags | map(env.CODE | lower) == 1",
+        ]
+        let failures = try await bench.run(
+            """
+            secrets: [env.CODE, a.n]
+            requests:
+              a: {get: item, capture: {n: json:/name}, expect: [\(checks.map { "\"\($0)\"" }.joined(separator: ", "))]}
+            """, environment: ["CODE": "Open-Sesame"]
+        ).outcome("a").failures
+        #expect(failures.count == checks.count)
+        for failure in failures {
+            let values = failure.split(separator: "\n").dropFirst().joined().lowercased()
+            #expect(!values.contains("open") && !values.contains("sesame") && !values.contains("ada"), "\(failure)")
+            #expect(!values.contains("6f70656e") && !values.contains("\"ad"), "\(failure)")
+        }
+    }
+
     @Test(
         arguments: [
             ("      - json.id ==\n", "m.yaml:7:18: expect: the expression ends too early"),

@@ -16,6 +16,8 @@ struct ExpressionEvaluation {
     private(set) var isHostile = false
     /// The latest operands of each test, by its number.
     private(set) var records: [Int: Record] = [:]
+    /// The values to which filters were applied, except those within `map`.
+    private(set) var filtered: [ExpressionValue] = []
     /// The latest argument of `any` or `all`.
     private(set) var lastList: ExpressionValue?
     private let keepsRecords: Bool
@@ -68,6 +70,7 @@ struct ExpressionEvaluation {
         case .call(let function, let arguments): return try call(function, arguments)
         case .pipe(let node, let steps):
             var result = try value(of: node)
+            if keepsRecords, elements.isEmpty { filtered.append(result) }
             for step in steps { result = try apply(step, to: result) }
             return result
         case .test(let test): return .bool(try evaluate(test))

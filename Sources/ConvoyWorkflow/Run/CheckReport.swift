@@ -18,6 +18,8 @@ struct CheckReport {
     private let evaluation: ExpressionEvaluation
     private let result: ExpressionValue
     private let problem: EvaluationError?
+    /// Whether the expression uses a secret that the manifest marks.
+    private let usesSecret: Bool
 
     private var expression: Expression { check.expression }
 
@@ -32,11 +34,14 @@ struct CheckReport {
             (result, problem) = (.nothing, error)
         }
         (self.check, self.evaluation) = (check, evaluation)
+        usesSecret = check.expression.allReferences.contains(where: scope.outer.values.plan.isMarked)
     }
 
     /// Returns the message, without secrets.
     func reason(hiding secrets: ResponseSecrets) -> FailureReason {
-        let values = ShownValues(names: expression.names, secrets: secrets)
+        // A filter changes a secret, which the mask would then not recognize.
+        let hidesAll = usesSecret || evaluation.filtered.contains(where: secrets.isKnown)
+        let values = ShownValues(names: expression.names, secrets: secrets, hidesAll: hidesAll)
         var text = values.source(of: expression)
         if let problem { text += "\n" + values.shown(message: problem.message) }
         let findings = findings, isWhole = findings.count == 1 && (isSimple || findings[0].test == nil)

@@ -7,11 +7,13 @@ struct ResponseSecrets {
     private static let maximumCount = 1000
 
     let mask: SecretMask
+    /// The secrets that are known without the response.
+    private let known: SecretMask
     /// Whether the response has too many secrets to search for all of them, so that no text is shown.
     let isCrowded: Bool
 
     init(_ response: ReceivedResponse, _ secrets: SecretMask) {
-        mask = SecretMask(extending: secrets)
+        (mask, known) = (SecretMask(extending: secrets), secrets)
         var found: [String] = []
         if secrets.hidesNamed {
             found = response.json.map { NamedSecrets.values(of: $0, named: "") } ?? []
@@ -20,6 +22,15 @@ struct ResponseSecrets {
         }
         isCrowded = found.count > Self.maximumCount
         if !isCrowded { mask.add(named: found) }
+    }
+
+    /// Returns whether a value contains a secret that is known without the response.
+    func isKnown(_ value: ExpressionValue) -> Bool {
+        switch value {
+        case .json(let json): known.finds(in: json)
+        case .bytes(let data): known.finds(in: .string(String(decoding: data, as: UTF8.self)))
+        case .date, .missing: false
+        }
     }
 }
 
@@ -35,16 +46,18 @@ struct ShownValues {
     private let names: [String]
     private let secrets: SecretMask
     private let isCrowded: Bool
+    private let hidesAll: Bool
 
-    init(names: [String], secrets: ResponseSecrets) {
-        (self.names, self.secrets) = (names, secrets.mask)
+    /// - Parameter hidesAll: Whether to show no value except true, false and null.
+    init(names: [String], secrets: ResponseSecrets, hidesAll: Bool = false) {
+        (self.names, self.secrets, self.hidesAll) = (names, secrets.mask, hidesAll)
         // The values of members are masked by their names instead.
         isCrowded = secrets.isCrowded && names.contains(ResponseName.body.rawValue)
     }
 
     /// Whether the names of the expression denote secrets.
     private var isSecret: Bool {
-        secrets.hidesNamed && (names.contains("cookies") || names.contains(where: NamedSecrets.isSecret))
+        hidesAll || secrets.hidesNamed && (names.contains("cookies") || names.contains(where: NamedSecrets.isSecret))
     }
 
     // MARK: Texts
@@ -124,6 +137,12 @@ struct ShownValues {
 
     /// Returns a value without its secrets.
     private func masked(_ json: JSON) -> JSON {
+        if hidesAll {
+            switch json {
+            case .null, .bool: return json
+            default: return "***"
+            }
+        }
         var result = json
         if case .string(let text) = json {
             if isCrowded { return "***" }
