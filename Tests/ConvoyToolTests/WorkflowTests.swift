@@ -115,6 +115,38 @@ import Testing
         #expect(unknown.errorLines.first?.contains(#"--only: unknown request "mee" in m.yaml"#) == true)
     }
 
+    @Test func `--only and --skip accept tags`() async throws {
+        for name in ["a", "b", "c", "d", "e"] { server.route("/\(name)", .text(name)) }
+        let manifest = """
+            requests:
+              a: {get: a, tags: smoke}
+              b: {get: b, tags: [slow, "two words"], after: a}
+              c: {get: c, after: b}
+              d: {get: d, when: always(), after: [b, c]}
+              e: {get: e, when: b.status == 200}
+            """
+        func paths(_ options: String...) async throws -> Set<String> {
+            let before = server.requests.count
+            let result = try await run(manifest, before: ["run"] + options)
+            #expect(result.status == 0, "\(result.errors)")
+            return Set(server.requests.dropFirst(before).map(\.path))
+        }
+        #expect(try await paths("--only", "smoke") == ["/a"])
+        #expect(try await paths("--only", "two words") == ["/a", "/b"])
+        #expect(try await paths("--skip", "slow") == ["/a", "/d"])
+        #expect(try await paths("--skip", "c,e") == ["/a", "/b", "/d"])
+        #expect(try await paths("--skip", "slow", "--only", "smoke,d") == ["/a", "/d"])
+        for (options, message) in [
+            (["--skip", "no"], #"--skip: unknown request "no" in m.yaml"#),
+            (["--skip", "a", "--skip", "d"], "--skip leaves no request to run"),
+            (["--skip", "b", "--only", "slow"], "--only and --skip leave nothing of a request to run"),
+        ] {
+            let result = try await run(manifest, before: ["run"] + options)
+            #expect(result.status == 2)
+            #expect(result.errorLines.first?.contains(message) == true, "\(result.errors)")
+        }
+    }
+
     @Test func `--data runs the manifest once for each row`() async throws {
         server.route("/u/*", .text("x"))
         try scratch.write("name,n\r\n\"a,b\",1\r\n\"c\"\"d\",2\r\n", to: "rows.csv")

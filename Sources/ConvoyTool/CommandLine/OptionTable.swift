@@ -42,7 +42,13 @@ enum OptionTable {
             """),
         .value(
             "only", nil, "ID", in: .workflow, of: [.run], repeats: true, once: true,
-            "run only this request and its dependencies", "Separate several IDs with commas."),
+            "run only this request and its dependencies",
+            "ID may also be a tag. Separate several with commas."),
+        .value(
+            "skip", nil, "ID", in: .workflow, of: [.run], repeats: true, once: true,
+            "run neither this request nor those that need it",
+            "ID may also be a tag. Separate several with commas. Requests with a when condition run if they use no value of the skipped requests."
+        ),
         .flag(
             "keep-going", nil, in: .workflow, of: [.run], once: true, "run other requests after a failure (default)"),
         .flag(

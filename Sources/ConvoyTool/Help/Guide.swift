@@ -129,7 +129,7 @@ extension Guide {
             "request   get, head, post, put, patch, delete: the URL; or method and url",
             "          query..., headers..., and as the body json, form..., multipart...,",
             "          text or file; bearer, basic... {user, password}; expect...,",
-            "          capture..., output; timeout, retry {count, on, maxTime}",
+            "          capture..., output, tags; timeout, retry {count, on, maxTime}",
             "order     after, when, onFailure, forEach, parallel, perHost, perSecond,",
             "          poll {until, every, for}, follow, pages,",
             "          events {type, matches, json, for}",

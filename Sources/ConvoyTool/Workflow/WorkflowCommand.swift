@@ -26,7 +26,7 @@ enum WorkflowCommand {
 
     /// The options that only manifests with named requests support.
     static let options = [
-        "var", "env-file", "only", "keep-going", "fail-fast", "graph", "data", "report", "timeline", "resume",
+        "var", "env-file", "only", "skip", "keep-going", "fail-fast", "graph", "data", "report", "timeline", "resume",
     ]
 
     /// Reads a manifest with the values of the options.
@@ -39,13 +39,27 @@ enum WorkflowCommand {
         } catch {
             throw .usage(Printable.line(Shown.text(error.description)))
         }
-        let ids = options.all("only").flatMap { $0.split(separator: ",").map(String.init) }
-        guard options.has("only") else { return workflow }
-        guard !ids.isEmpty else { throw options.usage("--only needs the name of a request") }
-        if let unknown = ids.first(where: { !workflow.requestIDs.contains($0) }) {
-            throw options.usage("--only: unknown request \"\(Printable.line(unknown))\" in \(Printable.line(name))")
+        func names(_ option: String) throws(ToolError) -> [String]? {
+            guard options.has(option) else { return nil }
+            let names = options.all(option).flatMap { $0.split(separator: ",").map(String.init) }
+            guard !names.isEmpty else { throw options.usage("--\(option) needs the name of a request, or a tag") }
+            if let unknown = workflow.unknownName(in: names) {
+                let place = Printable.line(name)
+                throw options.usage("--\(option): unknown request \"\(Printable.line(unknown))\" in \(place)")
+            }
+            return names
         }
-        return workflow.only(ids) ?? workflow
+        let (wanted, skipped) = (try names("only"), try names("skip"))
+        var result = workflow
+        if let skipped { result = result.skipping(skipped) ?? result }
+        if let wanted {
+            guard result.unknownName(in: wanted) == nil else {
+                throw options.usage("--only and --skip leave nothing of a request to run")
+            }
+            result = result.only(wanted) ?? result
+        }
+        guard !result.requestIDs.isEmpty else { throw options.usage("--skip leaves no request to run") }
+        return result
     }
 
     static func run(_ contents: Data, name: String, _ options: Options) throws(ToolError) -> ExitStatus {

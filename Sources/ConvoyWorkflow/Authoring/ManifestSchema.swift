@@ -74,7 +74,7 @@ public enum ManifestSchema {
             let expectations: JSON = ["$ref": "#/$defs/expect"], expression: JSON = ["type": ["string", "boolean"]]
             return ["oneOf": [expectations, ["type": "array", "items": ["oneOf": [expression, expectations]]]]]
         case "capture": return ["type": "object", "additionalProperties": ["type": ["string", "object"]]]
-        case "after": return ["type": ["string", "array"], "items": anyText]
+        case "after", "tags": return ["type": ["string", "array"], "items": anyText]
         case "when": return ["type": ["string", "boolean"]]
         case "forEach": return ["type": ["string", "array"]]
         case "parallel", "perHost", "jobs": return whole(from: 1, to: 256)

@@ -9,6 +9,8 @@ struct RequestPlan: Sendable {
     let line: Int
     let column: Int
 
+    /// The names that select the request together with others.
+    var tags: [String] = []
     var method = "GET"
     var url: Template
     var query: [(name: Template, value: TreeTemplate)] = []

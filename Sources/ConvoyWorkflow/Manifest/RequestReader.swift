@@ -10,7 +10,7 @@ struct RequestReader {
         verbs + ["method", "url", "query", "headers"] + bodies + ["bearer", "basic", "expect", "capture", "output"]
         + [
             "after", "when", "forEach", "parallel", "perHost", "perSecond", "onFailure", "poll", "follow", "pages", "events",
-            "retry", "timeout",
+            "retry", "timeout", "tags",
         ] + ConnectionPlan.keys
 
     private let name: String
@@ -47,6 +47,7 @@ struct RequestReader {
             return rule
         }
         try readFlow(&plan)
+        plan.tags = try fields["tags"].map(tags) ?? []
         plan.output = try fields["output"].map { value throws(ManifestError) in try Template(value, "output") }
         if let text = plan.output?.literal, let output = fields["output"], OutputPath.normalized(text) == nil {
             throw output.problem("invalid output \(quoted(text)): it must be a path below the output directory")
@@ -57,6 +58,20 @@ struct RequestReader {
         }
         try checkCombinations(plan)
         return plan
+    }
+
+    private func tags(_ value: ManifestValue) throws(ManifestError) -> [String] {
+        let elements = if case .array = value.json { try value.elements("tags") } else { [value] }
+        var tags: [String] = []
+        for element in elements {
+            let tag = try element.string("a tag")
+            // The command line separates tags with commas.
+            guard !tag.isEmpty, !tag.contains(","), !Escaping.hasControls(tag) else {
+                throw element.problem("invalid tag \(quoted(tag))")
+            }
+            tags.append(tag)
+        }
+        return tags
     }
 
     private func checkCombinations(_ plan: RequestPlan) throws(ManifestError) {

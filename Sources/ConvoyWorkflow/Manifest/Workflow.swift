@@ -70,10 +70,12 @@ public struct Workflow: Sendable {
 
     /// Returns the workflow reduced to some of its requests and their dependencies.
     ///
-    /// - Returns: The workflow, or nil if an ID is unknown.
-    public func only(_ ids: [String]) -> Workflow? {
+    /// - Parameter names: The IDs or the tags of the requests.
+    /// - Returns: The workflow, or nil if a name is unknown.
+    public func only(_ names: [String]) -> Workflow? {
         let requests = Dictionary(plan.requests.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
-        var wanted: Set<String> = [], rest = ids
+        guard unknownName(in: names) == nil else { return nil }
+        var wanted: Set<String> = [], rest = names.flatMap(ids)
         while let id = rest.popLast() {
             guard let request = requests[id] else { return nil }
             if wanted.insert(id).inserted { rest += request.dependencies }
@@ -82,6 +84,41 @@ public struct Workflow: Sendable {
         plan.requests.removeAll { !wanted.contains($0.id) }
         return Workflow(plan: plan, name: name)
     }
+
+    /// Returns the workflow without some of its requests and those that depend on them. A request with a `when` condition,
+    /// such as a teardown, remains if it uses no value of them.
+    ///
+    /// - Parameter names: The IDs or the tags of the requests.
+    /// - Returns: The workflow, or nil if a name is unknown.
+    public func skipping(_ names: [String]) -> Workflow? {
+        guard unknownName(in: names) == nil else { return nil }
+        var skipped = Set(names.flatMap(ids)), isComplete = false
+        while !isComplete {
+            isComplete = true
+            for request in plan.requests where !skipped.contains(request.id) {
+                let used =
+                    request.when.map { when in
+                        (request.references + when.references + (request.forEach?.templates.flatMap(\.references) ?? []))
+                            .map(\.root)
+                    } ?? request.dependencies
+                guard used.contains(where: skipped.contains) else { continue }
+                skipped.insert(request.id)
+                isComplete = false
+            }
+        }
+        var plan = plan
+        plan.requests.removeAll { skipped.contains($0.id) }
+        for index in plan.requests.indices { plan.requests[index].dependencies.removeAll(where: skipped.contains) }
+        return Workflow(plan: plan, name: name)
+    }
+
+    /// Returns the IDs of the requests with an ID or a tag.
+    private func ids(_ name: String) -> [String] {
+        plan.requests.filter { $0.id == name || $0.tags.contains(name) }.map(\.id)
+    }
+
+    /// Returns the first name that is neither an ID nor a tag.
+    package func unknownName(in names: [String]) -> String? { names.first { ids($0).isEmpty } }
 
     /// Returns a message about a given variable that the manifest neither declares nor uses, or nil if it is known.
     package func complaint(aboutVariable name: String) -> String? {
