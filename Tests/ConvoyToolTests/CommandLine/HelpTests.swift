@@ -62,7 +62,8 @@ import Testing
         }
         #expect { try Help.page(["run", "lists"]) } throws: { error in
             let line = ErrorText.line(for: error)
-            return line.contains("'lists'") && line.hasSuffix("requests, network, trust, output, manifest, keys, syntax, filters, config")
+            return line.contains("'lists'")
+                && line.hasSuffix("requests, network, trust, output, manifest, keys, syntax, filters, config")
         }
     }
 
