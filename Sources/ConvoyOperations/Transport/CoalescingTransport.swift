@@ -78,25 +78,23 @@ final class CoalescingTransport: Transport {
         weak var transport: CoalescingTransport?
     }
 
-    /// The existing coalescing transports, by their base.
-    private static let existing = Locked<[ObjectIdentifier: WeakReference]>([:])
+    /// The existing coalescing transports. There are few: one for each network thread in use.
+    private static let existing = Locked<[WeakReference]>([])
 
     private init(base: any Transport) { self.base = base }
 
-    deinit {
-        Self.existing.withLock { existing in
-            // A new base may have the same address, and its own coalescing transport.
-            if existing[ObjectIdentifier(base)]?.transport == nil { existing[ObjectIdentifier(base)] = nil }
-        }
-    }
-
     /// Returns the coalescing transport of another transport.
     static func over(_ base: any Transport) -> CoalescingTransport {
-        existing.withLock { existing in
-            if let transport = existing[ObjectIdentifier(base)]?.transport { return transport }
-            let transport = CoalescingTransport(base: base)
-            existing[ObjectIdentifier(base)] = WeakReference(transport: transport)
-            return transport
+        // Those that are found may be released here for the last time, which must happen without the lock.
+        var found: [CoalescingTransport] = []
+        defer { withExtendedLifetime(found) {} }
+        return existing.withLock { existing in
+            found = existing.compactMap(\.transport)
+            if let known = found.first(where: { $0.base === base }) { return known }
+            let new = CoalescingTransport(base: base)
+            found.append(new)
+            existing = found.map { WeakReference(transport: $0) }
+            return new
         }
     }
 

@@ -5,6 +5,7 @@ import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
+import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -170,6 +171,18 @@ import Testing
         }
         // The thread and its connection have been released: no shared object retains them.
         try await server.wait(timeout: 100) { $0.openConnectionCount == 0 }
+    }
+
+    @Test func `the shared transport of a thread can be released while it is requested again`() {
+        let thread = NetworkThread()
+        let found = Atomic<Int>(0)
+        DispatchQueue.concurrentPerform(iterations: 4) { _ in
+            for _ in 0..<20_000 {
+                // It is released at once, by whichever thread releases it last.
+                if CoalescingTransport.over(thread).transferCount == 0 { found.add(1, ordering: .relaxed) }
+            }
+        }
+        #expect(found.load(ordering: .relaxed) == 80_000)
     }
 
     @Test func `an operation fails if its network thread cannot start`() async throws {
