@@ -18,6 +18,9 @@ final class OperationConnections: @unchecked Sendable {
         var held: Unmanaged<ScheduledOperation>?
         /// The operation, if a Foundation queue may hold it, because `isReady` was evaluated.
         weak var observed: ScheduledOperation?
+        /// The operation, which the caller must retain under the lock, because the scheduler takes the lock before it
+        /// releases the operation.
+        var operation: ScheduledOperation? { held?.takeUnretainedValue() ?? observed }
         /// Whether the end is being posted, or the operation has been released.
         var isOver = false
     }
@@ -87,8 +90,7 @@ final class OperationConnections: @unchecked Sendable {
         var watcher: DependencyWatcher?
         let operation = lists.withLock { lists -> ScheduledOperation? in
             guard lists.dependencies.finish(dependency, releasing: &watcher), countAsFinished() else { return nil }
-            // The operation is retained under the lock, which the scheduler must take before it releases the operation.
-            return lists.held?.takeUnretainedValue() ?? lists.observed
+            return lists.operation
         }
         withExtendedLifetime(watcher) {}
         return operation
@@ -106,11 +108,8 @@ final class OperationConnections: @unchecked Sendable {
     /// The operations that depend on this one, and may be in queues or awaited.
     var knownDependents: [ScheduledOperation] { lists.withLock { $0.dependents.all }.compactMap(\.heldOperation) }
 
-    /// The operation, while a scheduler holds it. The reference is retained under the lock, which the scheduler must
-    /// take before it releases the operation.
-    private var heldOperation: ScheduledOperation? {
-        lists.withLock { $0.held?.takeUnretainedValue() ?? $0.observed }
-    }
+    /// The operation, while a scheduler holds it or a Foundation queue may.
+    private var heldOperation: ScheduledOperation? { lists.withLock { $0.operation } }
 
     /// Adds a dependent. Returns false if this operation is over.
     ///
@@ -251,7 +250,7 @@ final class DependencyWatcher: Operation, @unchecked Sendable {
     /// Stops watching. Required before the last reference is released, unless the watcher has fired: Foundation keeps
     /// an unretained pointer to it.
     func stop() {
-        hasFired.store(true, ordering: .sequentiallyConsistent)
+        guard !hasFired.exchange(true, ordering: .sequentiallyConsistent) else { return }
         super.removeDependency(watched)
     }
 

@@ -86,12 +86,13 @@ final class ExternalOperation: ScheduledOperation, @unchecked Sendable {
 
     override func leave() {
         super.leave()
-        watcher.object?.stop()
         finish()
     }
 
     /// Reports to the queue that the operation has finished.
     fileprivate func finish() {
+        // The end releases this member, and with it the watcher, to which Foundation would keep a pointer.
+        watcher.object?.stop()
         executionDidFinish()
         readiness.object?.close()
     }
