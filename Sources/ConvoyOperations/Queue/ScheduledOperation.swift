@@ -350,7 +350,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Whether the operation has a dependency that nothing has started.
     final var waitsForUnstarted: Bool {
-        unfinishedDependencies.contains { ($0 as? ScheduledOperation)?.isUnclaimed ?? false }
+        represented.dependencies.contains { ($0 as? ScheduledOperation)?.isUnclaimed ?? false }
     }
 
     /// Whether the operation has requested reports of what it waits for.

@@ -85,12 +85,13 @@ extension RequestOperationQueue {
             lines.append("  \(count) waiting: \(reason.rawValue)\(note)")
         }
         let gates = Dictionary(uniqueKeysWithValues: closedGates.map { ($0.host, $0.opensAt.timeIntervalSinceNow) })
-        for host in Set(hosts.keys).union(gates.keys).sorted().prefix(Self.mostHostsInSummary) {
+        let names = Set(hosts.keys).union(gates.keys).sorted()
+        for host in names.prefix(Self.mostHostsInSummary) {
             let count = hosts[host] ?? (0, 0)
             let gate = gates[host].map { ", gate closed for \(Int(max(0, $0).rounded(.up))) s" } ?? ""
             lines.append("  \(host): \(count.running) running, \(count.waiting) waiting\(gate)")
         }
-        let others = hosts.count - Self.mostHostsInSummary
+        let others = names.count - Self.mostHostsInSummary
         if others > 0 { lines.append("  and \(others) other hosts") }
         return lines.joined(separator: "\n")
     }

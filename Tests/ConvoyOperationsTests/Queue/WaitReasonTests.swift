@@ -93,6 +93,26 @@ struct WaitReasonTests {
                 """)
     }
 
+    @Test func `the description of a queue shows what an operation of another class waits for`() {
+        let (unstarted, waiting) = (operation(), BlockOperation {})
+        waiting.addDependency(unstarted)
+        queue.addOperation(waiting)
+        #expect(
+            queue.description == """
+                RequestOperationQueue "test": 0 running, 1 waiting
+                  1 waiting: dependencies, 1 for an operation that was not started
+                """)
+        waiting.cancel()
+        #expect(drains(queue))
+    }
+
+    @Test func `the description of a queue names some hosts, and counts the others`() {
+        for number in 10..<40 { queue.closeGate(forHost: "\(number).example", until: 30_000_000_000) }
+        let lines = queue.description.split(separator: "\n")
+        #expect(lines.count == 22)
+        #expect(lines.last == "  and 10 other hosts")
+    }
+
     @Test func `the description of a queue shows that it is suspended`() {
         queue.isSuspended = true
         queue.addOperations([operation(), BlockOperation {}], waitUntilFinished: false)
