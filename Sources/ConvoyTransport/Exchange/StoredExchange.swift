@@ -69,9 +69,7 @@ final class StoredExchange: @unchecked Sendable {
             guard !chain.isCancelled, case .exchanging = chain.phase else { return }
             switch chain.step.exchange {
             case .loading: break
-            case .draining(.request(let request)):
-                chain.finishTransaction()
-                return chain.follow(request)
+            case .draining(.request(let request)): return chain.follow(request)
             case .draining, .waitingForDescriptor, .held: return
             }
             if let failure = chain.step.failure { return chain.fail(failure) }
@@ -82,7 +80,7 @@ final class StoredExchange: @unchecked Sendable {
             if chain.step.flow.hasKept {
                 chain.drain()
             } else if isAtEnd || chain.step.request.method == "HEAD" {
-                if !hasBegun { begin(chain) } else { return finish(chain) }
+                if hasBegun { return chain.complete() } else { begin(chain) }
             } else if !hasBytes {
                 return read(chain)
             } else if !hasBegun {
@@ -140,11 +138,5 @@ final class StoredExchange: @unchecked Sendable {
             return chain.fail(chain.failure(.resourceUnavailable, "The cached body cannot be read.", underlying: error))
         }
         chain.load(ChainStep(again: chain.step))
-    }
-
-    private func finish(_ chain: RequestChain) {
-        chain.finishTransaction()
-        chain.step.stored = nil
-        chain.complete()
     }
 }

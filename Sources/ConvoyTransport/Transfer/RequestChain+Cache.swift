@@ -98,14 +98,14 @@ extension RequestChain {
         guard let writer = step.cacheWriter else { return then(self) }
         step.cacheWriter = nil
         phase = .storing
-        let answer = DeferredAnswer<Void>()
-        writer.finish {
-            guard answer.give(()) else { return }
+        let stored = Once<Void>()
+        writer.finish { stored.set(()) }
+        if stored.take() != nil { return then(self) }
+        stored.whenSet {
             self.thread.perform {
                 if case .storing = self.phase { then(self) }
             }
         }
-        if case .given = answer.awaitLater() { then(self) }
     }
 
     /// Delivers a stored response instead of an error, if the cache provides one (RFC 5861, section 4). Returns whether

@@ -32,14 +32,15 @@ extension RequestChain {
     /// failure.
     func ask(about redirect: Redirect) -> Bool {
         phase = .deciding
-        let decision = DeferredAnswer<URLRequest?>()
-        delegate?.connection(self, willFollow: redirect) { [weak self] request in
-            guard decision.give(request), let self else { return }
+        let decision = Once<URLRequest?>()
+        delegate?.connection(self, willFollow: redirect) { decision.set($0) }
+        if let request = decision.take() { return decided(request, redirect) }
+        updateFlow(.hold(.decision))
+        // The decision is executed in a later turn of the run loop.
+        decision.whenSet { [weak self] request in
+            guard let self else { return }
             self.thread.perform { self.didDecide(request, redirect) }
         }
-        if case .given(let request) = decision.awaitLater() { return decided(request, redirect) }
-        // The decision is executed in a later turn of the run loop.
-        updateFlow(.hold(.decision))
         return true
     }
 
@@ -147,39 +148,4 @@ struct RedirectHistory {
 
     /// Returns whether the request was redirected before, and nothing has changed since.
     func leadsBack(to request: URLRequest) -> Bool { Step(request).map(steps.contains) ?? false }
-}
-
-/// An answer that may be given either during the call that requests it, or later.
-final class DeferredAnswer<Value: Sendable>: Sendable {
-    enum State: Sendable {
-        case asking
-        case awaited
-        case given(Value)
-    }
-
-    private let state = Locked(State.asking)
-
-    /// Stores the answer. Returns true if the requesting call has already returned, so that the transfer must be
-    /// resumed.
-    func give(_ value: Value) -> Bool {
-        state.withLock { state in
-            switch state {
-            case .asking:
-                state = .given(value)
-                return false
-            case .awaited:
-                state = .given(value)
-                return true
-            case .given: return false
-            }
-        }
-    }
-
-    /// Returns the answer, or records that the answer will be given later.
-    func awaitLater() -> State {
-        state.withLock { state in
-            if case .asking = state { state = .awaited }
-            return state
-        }
-    }
 }
