@@ -112,6 +112,8 @@ extension Upload {
         part.responseSerializer = serializer
         // Do not report sent bytes, because progress counts confirmed bytes.
         part.interimResponseHandler = interim
+        state.withLock { if $0.mustNotRepeat { $0.unrepeatable = part } }
+        defer { state.withLock { if $0.unrepeatable === part { $0.unrepeatable = nil } } }
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 part.whenDelivered { continuation.resume() }

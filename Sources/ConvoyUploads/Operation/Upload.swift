@@ -11,7 +11,8 @@ import FoundationNetworking
 /// parts.
 ///
 /// An attempt is one task, which runs the protocol step by step. Stopping the attempt cancels the task, and with it the
-/// current request. The next attempt requests the offset from the server.
+/// current request. The next attempt requests the offset from the server. A pause during a request that must not be sent
+/// twice only holds the task and its request, and the next attempt continues with them.
 final class Upload: @unchecked Sendable {
     let settings: UploadSettings
     let request: URLRequest
@@ -30,10 +31,23 @@ final class Upload: @unchecked Sendable {
 
     /// Starts an attempt. This method can be called on any thread.
     func begin(_ work: AttemptContext) {
-        state.withLock { ($0.work, $0.isStopping) = (work, false) }
+        let continues = state.withLock { state in
+            defer { (state.work, state.isStopping, state.isHeld) = (work, false, false) }
+            return state.isHeld
+        }
         guard work.begin(stop: { self.stop() }) else {
-            state.withLock { $0.work = nil }
-            return work.didStop()
+            // The task may have ended the attempt in the meantime.
+            let isOwn = state.withLock { state in
+                guard state.work.take() != nil else { return false }
+                state.isHeld = continues
+                return true
+            }
+            return isOwn ? work.didStop() : ()
+        }
+        if continues {
+            holdOrReleaseRequest(work)
+            state.withLock { $0.awaitingAttempt.take() }?.resume()
+            return
         }
         let task = Task { await self.run() }
         let isStopping = state.withLock { state in
@@ -44,20 +58,53 @@ final class Upload: @unchecked Sendable {
     }
 
     private func stop() {
-        let task = state.withLock { state in
+        let (held, task) = state.withLock { state -> (AttemptContext?, Task<Void, Never>?) in
+            if state.mustNotRepeat, state.unrepeatable != nil, let work = state.work, !work.isEnding {
+                (state.work, state.isHeld) = (nil, true)
+                return (work, nil)
+            }
             state.isStopping = true
-            return state.task
+            return (nil, state.task)
         }
         task?.cancel()
+        guard let held else { return }
+        holdOrReleaseRequest(held)
+        held.didStop()
+    }
+
+    /// Pauses the request that must not be repeated if the upload is held, otherwise resumes it. Runs on one thread, so
+    /// that the last change takes effect.
+    private func holdOrReleaseRequest(_ work: AttemptContext) {
+        work.perform { [self] in
+            let (request, isHeld) = state.withLock { ($0.unrepeatable, $0.isHeld) }
+            if isHeld { request?.pause() } else { request?.resume() }
+        }
+    }
+
+    /// Returns the attempt that the task has to end; nil if there is none. Waits for the next attempt while the upload is
+    /// held.
+    private func takeWork() async -> AttemptContext? {
+        await withCheckedContinuation { continuation in
+            let waits = state.withLock { state in
+                if state.isHeld { state.awaitingAttempt = continuation }
+                return state.isHeld
+            }
+            if !waits { continuation.resume() }
+        }
+        return state.withLock { $0.work.take() }
     }
 
     /// Releases the source and the journal when the operation has finished or was deallocated. The journal of an
     /// incomplete upload is kept.
     func close() {
-        let (journal, digest) = state.withLock { state in
+        let (journal, digest, task, waiting) = state.withLock { state in
             defer { (state.journal, state.digest, state.source, state.window) = (nil, nil, nil, nil) }
-            return (state.journal, state.digest)
+            state.isHeld = false
+            return (state.journal, state.digest, state.task, state.awaitingAttempt.take())
         }
+        // Only a held upload still has a task.
+        task?.cancel()
+        waiting?.resume()
         digest?.stop()
         if let journal { FileWorkers.shared.perform { journal.close() } }
     }
@@ -67,9 +114,10 @@ final class Upload: @unchecked Sendable {
             try await open()
             let result = try await transfer()
             try await blocking { self.state.withLock { $0.journal }?.remove() }
-            let (work, url) = state.withLock { state in
+            let work = await takeWork()
+            let url = state.withLock { state in
                 (state.isDone, state.task) = (true, nil)
-                return (state.work.take(), state.parts.first?.url)
+                return state.parts.first?.url
             }
             if let head = result.head { work?.note(head, redirects: result.redirects) }
             work?.finish(with: result.object ?? url, data: result.data)
@@ -82,12 +130,11 @@ final class Upload: @unchecked Sendable {
         // Write a final entry, so that few bytes are sent twice. If the source has changed, an entry would be
         // meaningless.
         if (error as? UploadError)?.reason != .sourceChanged { try? await record(synchronizes: true) }
-        let (work, isStopping, mustNotRepeat) = state.withLock { state in
+        let work = await takeWork()
+        let (isStopping, mustNotRepeat) = state.withLock { state in
             state.task = nil
-            // The operation can continue after a pause, but must not send this request again.
-            state.isSpent = state.isSpent || state.isStopping && state.mustNotRepeat
             defer { state.mustNotRepeat = false }
-            return (state.work.take(), state.isStopping, state.mustNotRepeat)
+            return (state.isStopping, state.mustNotRepeat)
         }
         guard let work else { return }
         if isStopping { return work.didStop() }
@@ -112,7 +159,6 @@ final class Upload: @unchecked Sendable {
     /// Opens the source and the journal, and compares them. Later attempts reuse both.
     private func open() async throws {
         guard let source = settings.source else { throw UploadError(.noSource) }
-        guard !state.withLock({ $0.isSpent }) else { throw UploadError(.mayHaveArrived) }
         guard request.httpBody == nil, request.httpBodyStream == nil, let url = request.url, Target(url) != nil else {
             throw UploadError(.unsuitableRequest)
         }
@@ -269,8 +315,12 @@ struct UploadState: Sendable {
     var isResumable = false
     /// Whether a request was sent that may have arrived and must not be sent again.
     var mustNotRepeat = false
-    /// Whether a pause has interrupted a request that must not be sent again, so that the upload cannot continue.
-    var isSpent = false
+    /// The request in progress that must not be sent again.
+    var unrepeatable: HTTPRequestOperation?
+    /// Whether a pause holds that request, and the task, until the next attempt.
+    var isHeld = false
+    /// Continues the task of a held upload, which has ended its work, with the next attempt.
+    var awaitingAttempt: CheckedContinuation<Void, Never>?
 
     /// The number of bytes confirmed by the server.
     var confirmed: Int64 {

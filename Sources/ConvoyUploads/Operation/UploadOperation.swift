@@ -25,7 +25,8 @@ import FoundationNetworking
 /// ```
 ///
 /// If the server supports neither protocol, the file is sent in one PUT (or with the request's method), which **starts
-/// over** after a failure or a pause; see ``isResumable``.
+/// over** after a failure or a pause; see ``isResumable``. With a method that must not be sent twice, such as POST, the
+/// request stays on its connection during a pause, as in `URLConnectionOperation.pause()`.
 ///
 /// The header fields of the request are sent with each of the upload's requests. If the server places the upload at a
 /// different origin, credentials and secret fields are not sent there. `responseObject` is the URL of the upload with
