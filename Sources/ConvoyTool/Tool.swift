@@ -76,7 +76,8 @@ enum Tool {
         case .work: return try WorkCommand.run(options)
         case .queue: return try QueueCommand.run(options)
         case .completion:
-            display.say(try Completion.script(options))
+            let script = try Completion.script(options)
+            display.say(script)
             return .success
         case .manual:
             guard options.arguments.isEmpty else { throw options.usage("manual takes no arguments") }
@@ -107,7 +108,8 @@ enum Tool {
     }
 
     private static func help(_ words: [String], _ display: Display) throws(ToolError) -> ExitStatus {
-        display.say(try Help.page(words))
+        let page = try Help.page(words)
+        display.say(page)
         return .success
     }
 }

@@ -11,7 +11,7 @@ struct TargetUseTests {
         // A proxy has its own schemes.
         "ConvoyTransport/Configuration/Proxy.swift": ["CURLUPART_SCHEME", "CURLUPART_HOST"],
         // URLs typed by a user, possibly without a scheme.
-        "ConvoyTool/Requests/Headers.swift": ["[\"http\", \"https\"]"],
+        "ConvoyTool/Lists/DownloadURL.swift": ["[\"http\", \"https\"]"],
         // The type of a link in Metalink 3, which is not a URL.
         "ConvoyDownloads/Mirrors/MetalinkBuilder.swift": ["[\"http\", \"https\"]"],
     ]

@@ -19,6 +19,21 @@ import Testing
         #expect(FileNames.name(for: try #require(URL(string: url))) == name)
     }
 
+    @Test func `the name of a plain URL is the name of the same URL with an encoded character`() throws {
+        var random = SplitMix64.printingSeed()
+        let pieces = [
+            "a", "Z", "0", "_", ".", "-", "+", "~", "=", ",", "/", "?", "#", ".convoypart", ".CONVOYJOURNAL", ".txt",
+        ]
+        for _ in 0..<PropertyBudget.rounds(2_000) {
+            let count = Int.random(in: 1...8, using: &random)
+            let rest = (0..<count).map { _ in pieces.randomElement(using: &random) ?? "" }.joined()
+            let long = Int.random(in: 0..<20, using: &random) == 0 ? String(repeating: "x", count: 238) : ""
+            let plain = try #require(URL(string: "http://h/a\(long)\(rest)"))
+            let encoded = try #require(URL(string: "http://h/%61\(long)\(rest)"))
+            #expect(FileNames.name(for: plain) == FileNames.name(for: encoded), "\(plain)")
+        }
+    }
+
     @Test func `a long name is cut before its suffix, between characters`() {
         let name = FileNames.sanitised(String(repeating: "é", count: 300) + ".tar.gz")
         #expect(name.utf8.count <= 240)

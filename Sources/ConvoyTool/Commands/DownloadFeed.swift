@@ -73,8 +73,11 @@ final class DownloadFeed: TransferFeed {
             speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
             trace: try TraceOptions(options, display, count: source.count ?? 2))
         if let warning = trust.warning { display.complain(warning) }
-        let window = SharedTransferWindow(
-            TransferWindow<Waiting>(size: speed.jobs * 2 + 8, sizePerHost: speed.jobsOfOneHost * 2 + 4))
+        let size = speed.jobs * 2 + 8
+        // A host that may use all connections fills the window. Files are deferred only when its transfers wait to be
+        // retried, so a list of one host is not read ahead.
+        let sizePerHost = speed.jobsOfOneHost < speed.jobs ? speed.jobsOfOneHost * 2 + 4 : size
+        let window = SharedTransferWindow(TransferWindow<Waiting>(size: size, sizePerHost: sizePerHost))
         self.window = window
         hooks = TransferHooks(
             setBack: { transfer in

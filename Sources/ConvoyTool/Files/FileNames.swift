@@ -17,9 +17,42 @@ enum FileNames {
 
     /// Returns the last path component of a URL as a file name, or "index.html" if the path ends in a slash.
     static func name(for url: URL) -> String {
+        if let name = plainName(of: url.absoluteString) { return name }
         let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath ?? ""
         let last = path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
         return last.isEmpty ? "index.html" : sanitised(decoded(last))
+    }
+
+    /// Returns the name for a URL whose last path component can be used as it is, or nil for any other URL.
+    private static func plainName(of text: String) -> String? {
+        var text = text
+        return text.withUTF8 { bytes in
+            guard let authority = SimpleURLAuthority(bytes) else { return nil }
+            let end = bytes[authority.end...].firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") }
+            let path = bytes[authority.end..<(end ?? bytes.endIndex)]
+            let start = path.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? path.startIndex
+            let name = path[start...]
+            guard let first = name.first, isPlain(first), name.count <= maximumLength, name.allSatisfy(isPlainInside) else {
+                return nil
+            }
+            let text = String(decoding: name, as: UTF8.self)
+            guard let dot = name.lastIndex(of: UInt8(ascii: ".")) else { return text }
+            let isReserved = PartialPaths.suffixes.contains { ASCII.equalIgnoringCase($0.utf8, name[dot...]) }
+            return isReserved ? nil : text
+        }
+    }
+
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
+            true
+        default: false
+        }
+    }
+
+    private static func isPlainInside(_ byte: UInt8) -> Bool {
+        isPlain(byte) || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "+")
     }
 
     /// Returns a name that stays in its directory, has no special characters for shells or terminals, and is at most

@@ -38,10 +38,9 @@ struct DownloadItem: Sendable {
 struct DownloadEntry: Sendable {
     let line: Int
     let text: String
+    /// Whether the text is a plain URL, which is valid without further checks.
+    var isPlain = false
     var options: [(line: Int, text: String)] = []
-
-    /// Whether the entry is a plain URL that is valid without further checks.
-    var isPlain: Bool { options.isEmpty && DownloadURL.isPlain(text) }
 }
 
 /// The format of download lists, which is that of aria2's input files, and of Metalinks.
@@ -78,8 +77,7 @@ enum DownloadList {
     ///
     /// - Throws: A usage error with the line.
     static func item(_ entry: DownloadEntry, _ name: String) throws(ToolError) -> DownloadItem {
-        let texts = entry.text.split(separator: "\t").map { $0.trimmingCharacters(in: .whitespaces) }
-        let addresses = texts.filter { !$0.isEmpty }
+        let addresses = entry.isPlain ? [entry.text] : addresses(of: entry.text)
         var item = try located(name, entry.line) { () throws(ToolError) in
             DownloadItem(
                 urls: try addresses.map { text throws(ToolError) in try DownloadURL.parse(text) },
@@ -90,6 +88,10 @@ enum DownloadList {
             try located(name, line) { () throws(ToolError) in try read(option: text, into: &item) }
         }
         return item
+    }
+
+    private static func addresses(of text: String) -> [String] {
+        text.split(separator: "\t").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
     }
 
     /// Runs a closure, and prefixes its errors with the file name and line.

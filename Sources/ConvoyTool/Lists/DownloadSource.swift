@@ -117,7 +117,7 @@ final class DownloadSource {
             case .list(let reader) where reader.isFile:
                 while case .entry(let entry) = try reader.next() {
                     total += 1
-                    if !isWanted, entry.isPlain { continue }
+                    if !isWanted, entry.isPlain, entry.options.isEmpty { continue }
                     let item = try DownloadList.item(entry, reader.name)
                     try DownloadList.located(reader.name, entry.line) { () throws(ToolError) in try body(item) }
                 }

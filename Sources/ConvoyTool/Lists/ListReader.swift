@@ -77,7 +77,7 @@ final class ListReader {
     /// - Throws: A usage error with the line number. The next call continues after that line.
     func next(within time: Int32 = -1) throws(ToolError) -> Next {
         while true {
-            guard let text = try nextLine() else {
+            guard let range = try nextLine() else {
                 if isAtEnd { return open.take().map { .entry($0) } ?? .end }
                 let patience = open == nil ? time : time < 0 ? Self.patience : min(time, Self.patience)
                 if isFile || waitForBytes(patience) {
@@ -85,6 +85,13 @@ final class ListReader {
                     continue
                 }
                 return open.take().map { .entry($0) } ?? .nothingYet
+            }
+            if let entry = plainEntry(range) {
+                if let whole = open.replace(with: entry) { return .entry(whole) }
+                continue
+            }
+            guard let text = String(validating: bytes[range], as: UTF8.self) else {
+                throw .usage("\(name):\(line): invalid UTF-8")
             }
             let words = text.trimmingCharacters(in: .whitespacesAndNewlines)
             guard !words.isEmpty, !words.hasPrefix("#") else { continue }
@@ -97,27 +104,40 @@ final class ListReader {
         }
     }
 
-    /// Returns a line without its end, or nil if no complete line has been read.
-    private func nextLine() throws(ToolError) -> String? {
-        let rest = bytes[next...]
+    /// Returns the entry of a line that is nothing but a plain URL, or nil for any other line.
+    private func plainEntry(_ range: Range<Int>) -> DownloadEntry? {
+        bytes.withUnsafeBufferPointer { bytes in
+            var text = UnsafeBufferPointer(rebasing: bytes[range])
+            while text.last == UInt8(ascii: "\r") || text.last == UInt8(ascii: " ") {
+                text = UnsafeBufferPointer(rebasing: text.dropLast())
+            }
+            guard DownloadURL.isPlain(text) else { return nil }
+            return DownloadEntry(line: line, text: String(decoding: text, as: UTF8.self), isPlain: true)
+        }
+    }
+
+    /// Returns the range of a line without its end, or nil if no complete line has been read.
+    private func nextLine() throws(ToolError) -> Range<Int>? {
         let end: Int
-        if let newline = rest.firstIndex(of: UInt8(ascii: "\n")) {
+        let length = bytes.count - next
+        let newline = bytes.withUnsafeBufferPointer { bytes -> Int? in
+            guard let start = bytes.baseAddress, let found = memchr(start + next, Int32(UInt8(ascii: "\n")), length) else {
+                return nil
+            }
+            return UnsafeRawPointer(found) - UnsafeRawPointer(start)
+        }
+        if let newline {
             end = newline
         } else {
-            guard rest.count <= Self.longestLine else {
-                throw giveUp("the line is longer than \(Self.longestLine) bytes")
-            }
-            guard isAtEnd, !rest.isEmpty else { return nil }
-            end = rest.endIndex
+            guard length <= Self.longestLine else { throw giveUp("the line is longer than \(Self.longestLine) bytes") }
+            guard isAtEnd, length > 0 else { return nil }
+            end = bytes.count
         }
         line += 1
-        var content = rest[..<end]
-        next = min(end + 1, bytes.endIndex)
-        if line == 1, content.starts(with: [0xEF, 0xBB, 0xBF]) { content = content.dropFirst(3) }
-        guard let text = String(validating: content, as: UTF8.self) else {
-            throw .usage("\(name):\(line): invalid UTF-8")
-        }
-        return text
+        var start = next
+        next = min(end + 1, bytes.count)
+        if line == 1, bytes[start..<end].starts(with: [0xEF, 0xBB, 0xBF]) { start += 3 }
+        return start..<end
     }
 
     /// Stops reading, and returns the error to throw.

@@ -64,10 +64,15 @@ import Testing
 
     @Test func `the fast URL check accepts only valid URLs and agrees with full parsing`() throws {
         let hosts = [
-            "a.test", "127.0.0.1", "1a.test", "a..test", ".a", "a.", "-a", "xn--bcher-kva.test", "A.test", "a_b", "",
+            "a.test", "127.0.0.1", "127.1", "127.0.0.256", "1a.test", "a..test", ".a", "a.", "-a", "a-b.test",
+            "xn--bcher-kva.test", "A.test", "a_b", "a.1", "",
         ]
-        let ports = ["", ":80", ":0", ":99999", ":", ":8080"],
-            paths = ["", "/", "/a b", "/a%20b", "/~x/?q=1&r", "/é", "?a", "/a#b", "/a\\b"]
+        let ports = ["", ":80", ":0", ":99999", ":", ":8080", ":54321"],
+            paths = [
+                "", "/", "/a b", "/a%20b", "/~x/?q=1&r", "/é", "?a", "/a#b", "/a\\b", "/../a", "/a/.", "/./a", "/.a",
+                "/a.b;c,d",
+                "/a/?b=/../c",
+            ]
         var plain = 0
         for scheme in ["http://", "https://", "HTTP://", "ftp://", "//", ""] {
             for host in hosts {
