@@ -62,4 +62,13 @@ import Testing
         #expect(result.status == 1)
         #expect(result.errors == "convoy: cannot write to standard output: No space left on device\n")
     }
+
+    @Test func `a command that only prints ends when its output is no longer read`() async throws {
+        let scratch = try Scratch()
+        try scratch.write((0..<50_000).map { "http://127.0.0.1:1/\($0)\n" }.joined(), to: "list")
+        let result = try await ToolProcess.run(
+            command: "set -o pipefail; $convoy get --dry-run -i list | head -n 1; echo ${PIPESTATUS[0]}", in: scratch.url)
+        #expect(result.outputLines == ["# http://127.0.0.1:1/0 for 0", "1"])
+        #expect(result.errors == "convoy: cannot write to standard output: Broken pipe\n")
+    }
 }

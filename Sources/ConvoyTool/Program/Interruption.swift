@@ -78,12 +78,16 @@ final class Interruption: Sendable {
     }
 
     /// Cancels the running transfers, as a signal would.
-    func trigger(_ status: ExitStatus) {
+    ///
+    /// - Returns: Whether there was something to cancel.
+    @discardableResult
+    func trigger(_ status: ExitStatus) -> Bool {
         let cancel = state.withLock { state in
             if state.status == nil { state.status = status }
             return state.cancel
         }
         cancel?()
+        return cancel != nil
     }
 
     /// Sets the closure to call on an interruption, replacing an earlier closure, and calls it immediately if an

@@ -83,9 +83,9 @@ final class Display: Sendable {
     // MARK: Permanent lines
 
     /// Writes a line for people, unless the output is quiet. Uses standard error after a failure of standard output.
-    func say(_ line: String) {
+    func say(_ line: @autoclosure () -> String) {
         guard !isQuiet else { return }
-        write(line, to: Self.failed.withLock { $0.contains(people) } ? STDERR_FILENO : people)
+        write(line(), to: Self.failed.withLock { $0.contains(people) } ? STDERR_FILENO : people)
     }
 
     /// Writes an error message to standard error.
@@ -149,7 +149,7 @@ final class Display: Sendable {
     static var hasFailed: Bool { failed.withLock { !$0.isEmpty } }
 
     /// Changes the screen. If a write to standard output fails, reports the failure on standard error and cancels the
-    /// transfers. A failure of standard error cannot be reported.
+    /// transfers, or ends the program if there are none. A failure of standard error cannot be reported.
     private func change(_ body: (inout Screen) -> Void) {
         let failure = screen.withLock { screen in
             body(&screen)
@@ -159,7 +159,7 @@ final class Display: Sendable {
         let isFirst = Self.failed.withLock { $0.insert(descriptor).inserted }
         guard isFirst, descriptor == STDOUT_FILENO else { return }
         complain("cannot write to standard output: \(error.text)")
-        Interruption.shared.trigger(.failure)
+        if !Interruption.shared.trigger(.failure) { ExitStatus.failure.end() }
     }
 
     private func put(_ text: String, to descriptor: Int32, _ screen: inout Screen) {
