@@ -224,12 +224,3 @@ extension ObjectStorageError {
         }
     }
 }
-
-/// Runs blocking work for an async function on a library thread.
-package enum BlockingWork {
-    package static func run<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
-        try await withCheckedThrowingContinuation { continuation in
-            BlockingWorkers.shared.perform { continuation.resume(with: Result { try work() }) }
-        }
-    }
-}

@@ -72,7 +72,7 @@ private struct StorageUploadAdapter: UploadAdapter {
             return object
         }
         let begun = try await storage.beginUpload(of: file, key: key, contentType: contentType, metadata: metadata)
-        try context.store(try JSONEncoder().encode(begun))
+        try await context.store(try JSONEncoder().encode(begun))
         return try await go(on: begun, context)
     }
 
@@ -87,7 +87,7 @@ private struct StorageUploadAdapter: UploadAdapter {
             // The storage lists the parts. The journal also contains them if they are few, because some servers do not list
             // the checksums that show that a part is the one in the file.
             let data = try JSONEncoder().encode(upload)
-            if data.count <= Self.maximumStoredSize { try context.store(data) }
+            if data.count <= Self.maximumStoredSize { try await context.store(data) }
             context.report(upload.sentSize, upload.source.size)
         }
         context.report(upload.source.size, upload.source.size)

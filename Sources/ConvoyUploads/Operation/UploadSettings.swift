@@ -91,7 +91,7 @@ package struct UploadAdapterContext: Sendable {
     /// The data stored by an earlier process for an upload that is not resumed, so that it can be deleted; nil if none.
     package let discarded: Data?
     /// A closure that stores the data that another process needs to resume the upload.
-    package let store: @Sendable (Data) throws -> Void
+    package let store: @Sendable (Data) async throws -> Void
     /// A closure that reports the number of bytes confirmed by the storage, and the total number.
     package let report: @Sendable (_ confirmed: Int64, _ total: Int64) -> Void
 }

@@ -110,13 +110,8 @@ extension Upload {
         result.data = answer.data
         guard let operation else { return result }
         struct Made: @unchecked Sendable { let object: Any? }
-        let made = try await withCheckedThrowingContinuation { continuation in
-            BlockingWorkers.shared.perform {
-                continuation.resume(
-                    with: Result {
-                        Made(object: try operation.responseObject(for: answer.head.urlResponse, data: answer.data))
-                    })
-            }
+        let made = try await BlockingWork.run {
+            Made(object: try operation.responseObject(for: answer.head.urlResponse, data: answer.data))
         }
         result.object = made.object
         return result
@@ -156,17 +151,9 @@ extension Upload {
         if let window, let rest = window.bytes(window.kept) {
             rest.withUnsafeBytes { digest.update($0, at: window.kept.lowerBound) }
         }
-        let checksums = try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                BlockingWorkers.shared.perform {
-                    continuation.resume(
-                        with: Result {
-                            try digest.reach(total)
-                            return digest.checksums(of: total)
-                        })
-                }
-            }
-        } onCancel: {
+        let checksums = try await BlockingWork.run {
+            try digest.reach(total)
+            return digest.checksums(of: total)
         }
         try Task.checkCancellation()
         guard let checksums else { throw UploadError(.sourceChanged) }
@@ -201,7 +188,7 @@ extension Upload {
                     (state.record.stored, state.discarded) = (data, nil)
                     return (state.journal, state.record)
                 }
-                try journal?.write(record, synchronizes: true)
+                try await BlockingWork.run { try journal?.write(record, synchronizes: true) }
             },
             report: { [self] confirmed, total in
                 let now = MonotonicClock.now
