@@ -100,11 +100,3 @@ public struct ObjectListingPages: AsyncSequence, Sendable {
     /// Creates an iterator that starts at the first page.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(pages: self) }
 }
-
-/// A parser for the dates in documents: `2009-10-12T17:50:30.000Z`.
-enum StorageDate {
-    static func parse(_ text: String) -> Date? {
-        (try? Date(text, strategy: .iso8601.time(includingFractionalSeconds: true)))
-            ?? (try? Date(text, strategy: .iso8601))
-    }
-}

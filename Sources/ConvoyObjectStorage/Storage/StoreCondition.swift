@@ -16,7 +16,7 @@ public enum StoreCondition: Sendable, Hashable {
         switch self {
         case .isMissing: return ("If-None-Match", "*")
         case .hasEntityTag(let tag):
-            let plain = tag.trimmingCharacters(in: CharacterSet(charactersIn: "\""))
+            let plain = StoredObject.plain(tag)
             guard !plain.isEmpty, plain.utf8.allSatisfy({ 0x21...0x7E ~= $0 && $0 != UInt8(ascii: "\"") }) else {
                 throw ObjectStorageError(.invalidMetadata, "Invalid entity tag \(tag.debugDescription).", key: key)
             }

@@ -40,5 +40,8 @@ public struct StoredObject: Sendable, Hashable {
     }
 
     /// The entity tag without quotation marks.
-    var plainEntityTag: String? { entityTag.map { $0.trimmingCharacters(in: CharacterSet(charactersIn: "\"")) } }
+    package var plainEntityTag: String? { entityTag.map(Self.plain) }
+
+    /// Returns an entity tag without quotation marks, which some servers and users omit.
+    package static func plain(_ tag: String) -> String { tag.trimmingCharacters(in: CharacterSet(charactersIn: "\"")) }
 }

@@ -223,8 +223,10 @@ extension ObjectStorage {
         for part in listed where 1...upload.partCount ~= part.number {
             let range = upload.range(of: part.number)
             guard part.size == range.upperBound - range.lowerBound else { continue }
-            let tag = plain(part.entityTag)
-            if let known = upload.parts.first(where: { $0.number == part.number }), plain(known.entityTag) == tag {
+            let tag = StoredObject.plain(part.entityTag)
+            if let known = upload.parts.first(where: { $0.number == part.number }),
+                StoredObject.plain(known.entityTag) == tag
+            {
                 result.add(known)
                 continue
             }
@@ -242,8 +244,6 @@ extension ObjectStorage {
         return result.parts
     }
 
-    private static func plain(_ tag: String) -> String { tag.trimmingCharacters(in: CharacterSet(charactersIn: "\"")) }
-
     // MARK: Completion
 
     private func complete(_ upload: MultipartUpload, _ condition: StoreCondition?) async throws -> StoredObject {
@@ -257,7 +257,7 @@ extension ObjectStorage {
             guard let document = try await run(call) as? StorageXML, let tag = document["ETag"] else {
                 throw unexpected(upload.key)
             }
-            if let expected, Self.isOfParts(Self.plain(tag)), Self.plain(tag) != expected {
+            if let expected, Self.isOfParts(StoredObject.plain(tag)), StoredObject.plain(tag) != expected {
                 throw ObjectStorageError(.checksumMismatch, "The entity tag does not match the parts sent.")
                     .about(bucket: configuration.bucket, key: upload.key)
             }
@@ -293,7 +293,9 @@ extension ObjectStorage {
     private static func entityTag(of upload: MultipartUpload) -> String? {
         let digest = MessageDigest(.md5)
         for part in upload.parts {
-            guard let md5 = part.md5, plain(part.entityTag).lowercased() == md5.hexadecimalString else { return nil }
+            guard let md5 = part.md5, StoredObject.plain(part.entityTag).lowercased() == md5.hexadecimalString else {
+                return nil
+            }
             digest.update(md5)
         }
         return digest.value().map { "\($0.hexadecimalString)-\(upload.parts.count)" }
