@@ -39,6 +39,23 @@ import Testing
         #expect(throws: ObjectStorageError.self) { _ = try endpoint("http://host", region: bucket) }
     }
 
+    @Test(arguments: [
+        ("https://s3.us-east-1.amazonaws.com", "bucket", ObjectStorage.Addressing.virtualHost),
+        ("https://S3.eu-west-1.amazonaws.com", "my-bucket-1", .virtualHost),
+        ("https://s3.cn-north-1.amazonaws.com.cn", "bucket", .virtualHost),
+        ("https://s3-accelerate.amazonaws.com", "bucket", .virtualHost),
+        ("https://s3.us-east-1.amazonaws.com", "a.b", .path), ("https://s3.us-east-1.amazonaws.com", "Bucket", .path),
+        ("https://s3.us-east-1.amazonaws.com", "a_b", .path),
+        ("https://vpce-1.s3.us-east-1.vpce.amazonaws.com", "bucket", .path),
+        ("https://minio.example:9000", "bucket", .path), ("http://[::1]:9000", "bucket", .path),
+        ("https://s3.amazonaws.com.evil.example", "bucket", .path), ("https://amazonaws.com", "bucket", .path),
+    ])
+    func `the addressing follows from the endpoint and the bucket`(
+        _ url: String, _ bucket: String, _ addressing: ObjectStorage.Addressing
+    ) throws {
+        #expect(.automatic(for: try #require(URL(string: url)), bucket: bucket) == addressing)
+    }
+
     @Test func `only requests to the storage's hosts are signed`() throws {
         let amazon = try endpoint("https://s3.us-east-1.amazonaws.com")
         let own = try endpoint("https://minio.example:9000")

@@ -91,7 +91,7 @@ struct StorageEndpoint: Sendable, Hashable {
     /// Returns the domain of a name such as `s3.amazonaws.com`, `s3.eu-west-1.amazonaws.com`,
     /// `s3-eu-west-1.amazonaws.com` and `s3.dualstack.eu-west-1.amazonaws.com`. Other names in the domain belong to
     /// Amazon's customers.
-    private static func amazonDomain(of host: String) -> String? {
+    fileprivate static func amazonDomain(of host: String) -> String? {
         for domain in ["amazonaws.com", "amazonaws.com.cn"]
         where host != domain && HostName.isName(host, equalToOrBelow: domain) {
             let labels = host.dropLast(domain.utf8.count + 1).split(separator: ".", omittingEmptySubsequences: false)
@@ -101,6 +101,17 @@ struct StorageEndpoint: Sendable, Hashable {
             return domain
         }
         return nil
+    }
+}
+
+extension ObjectStorage.Addressing {
+    /// Returns the addressing that the endpoint supports for a bucket: ``virtualHost`` for Amazon's endpoints, unless the
+    /// bucket cannot be a single label of a host name, for which certificates are valid; ``path`` for other servers.
+    package static func automatic(for endpoint: URL, bucket: String) -> ObjectStorage.Addressing {
+        guard let target = Target(endpoint), StorageEndpoint.amazonDomain(of: target.host) != nil,
+            StorageEndpoint.isName(bucket), !bucket.utf8.contains(where: { ASCII.lowercased($0) != $0 })
+        else { return .path }
+        return .virtualHost
     }
 }
 

@@ -80,9 +80,7 @@ struct StorageSettings: Sendable {
     /// Returns the storage of a bucket.
     func storage(_ bucket: String) throws(ToolError) -> ObjectStorage {
         var configuration = ObjectStorage.Configuration(endpoint: endpoint, region: region, bucket: bucket)
-        let isAmazon = endpoint.host.map { $0.hasSuffix(".amazonaws.com") || $0.hasSuffix(".amazonaws.com.cn") } ?? false
-        // Over TLS, no certificate is valid for a bucket whose name contains a dot.
-        configuration.addressing = addressing ?? (isAmazon && !bucket.contains(".") ? .virtualHost : .path)
+        configuration.addressing = addressing ?? .automatic(for: endpoint, bucket: bucket)
         (configuration.checksum, configuration.partSize, configuration.concurrentParts) = (checksum, partSize, parallel)
         configuration.retryPolicy = transfers.speed.storagePolicy
         let made = configuration
@@ -127,7 +125,7 @@ enum StorageCall {
         about location: StorageLocation, _ body: @escaping @Sendable () async throws -> Value
     ) throws(ToolError) -> Value {
         do {
-            return try QueueCall.outcome(body).get()
+            return try AsyncCall.outcome(body).get()
         } catch {
             let cause = toolError(error)
             throw ToolError(text: "\(Printable.line(location.text)): \(cause.text)", status: cause.status)
