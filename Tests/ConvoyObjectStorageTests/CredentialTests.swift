@@ -131,9 +131,10 @@ import Testing
         #expect(error?.code == .noCredentials && error?.message.contains(reason) == true, "\(String(describing: error))")
     }
 
-    @Test func `a command that does not end is stopped`() throws {
+    @Test(arguments: ["exec sleep 60", "exec >&-; sleep 60"])
+    func `a command that does not end is stopped`(_ text: String) throws {
         let start = MonotonicClock.now
-        let error = #expect(throws: ObjectStorageError.self) { try command("exec sleep 60", limit: 1).credentials() }
+        let error = #expect(throws: ObjectStorageError.self) { try command(text, limit: 1).credentials() }
         #expect(error?.message.contains("within 1 seconds") == true)
         #expect(MonotonicClock.now - start < 20_000_000_000)
     }

@@ -84,10 +84,14 @@ final class CredentialCommand: Sendable {
         } catch {
             throw Self.failure(error.text)
         }
-        let (output, problem) = read(reader)
-        if problem != nil { kill(process, SIGKILL) }
+        let end = MonotonicClock.now + MonotonicTime(limit * 1e9)
+        var (output, problem) = read(reader, until: end)
         var status: Int32 = 0
-        while waitpid(process, &status, 0) < 0, errno == EINTR {}
+        if problem == nil { problem = wait(for: process, until: end, &status) }
+        if problem != nil {
+            kill(process, SIGKILL)
+            while waitpid(process, &status, 0) < 0, errno == EINTR {}
+        }
         if let problem { throw Self.failure(problem) }
         // The bits of WIFEXITED and WEXITSTATUS.
         guard status & 0x7F == 0 else { throw Self.failure("It was ended by signal \(status & 0x7F).") }
@@ -124,13 +128,12 @@ final class CredentialCommand: Sendable {
     }
 
     /// Reads the output to its end. Returns a problem if it is too long or takes too long.
-    private func read(_ descriptor: Int32) -> (output: Data, problem: String?) {
+    private func read(_ descriptor: Int32, until end: MonotonicTime) -> (output: Data, problem: String?) {
         var output = Data()
         var buffer = [UInt8](repeating: 0, count: 4096)
-        let end = MonotonicClock.now + MonotonicTime(limit * 1e9)
         while true {
             let now = MonotonicClock.now
-            guard now < end else { return (output, "It did not end within \(Int(limit)) seconds.") }
+            guard now < end else { return (output, timeout) }
             var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
             guard poll(&waiting, 1, Int32(clamping: (end - now) / 1_000_000 + 1)) > 0 else { continue }
             let count = Glibc.read(descriptor, &buffer, buffer.count)
@@ -140,4 +143,17 @@ final class CredentialCommand: Sendable {
             guard output.count <= Self.maximumLength else { return (output, "Its output is too long.") }
         }
     }
+
+    /// Waits for the end of the process, which may have closed its output earlier. Returns a problem if it takes too long.
+    private func wait(for process: pid_t, until end: MonotonicTime, _ status: inout Int32) -> String? {
+        var pause: UInt32 = 500
+        while waitpid(process, &status, WNOHANG) == 0 {
+            guard MonotonicClock.now < end else { return timeout }
+            pause = min(pause * 2, 50_000)
+            usleep(pause)
+        }
+        return nil
+    }
+
+    private var timeout: String { "It did not end within \(Int(limit)) seconds." }
 }
