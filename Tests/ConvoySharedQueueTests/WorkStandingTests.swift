@@ -79,6 +79,16 @@ import Testing
         #expect(standing.state == .ready)
     }
 
+    @Test("the time of a claim does not change when the request is sent")
+    func claimTime() {
+        let (standing, _) = leased()
+        #expect(standing.changed == 1)
+        #expect(standing.apply(.begin(lease: standing.lease), now: 5))
+        #expect(standing.changed == 1 && standing.hasBegun)
+        #expect(standing.apply(report(standing, .succeeded), now: 9))
+        #expect(standing.changed == 9)
+    }
+
     @Test("the deadline applies to the first and to the next attempt")
     func deadline() {
         let standing = Subject()

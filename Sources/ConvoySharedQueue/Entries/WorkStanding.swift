@@ -96,7 +96,8 @@ package struct WorkStanding: Sendable, Hashable {
         } else {
             let from = event == .enqueue ? nil : Optional(state)
             guard WorkState.transitions.contains(.init(event: event, from: from, to: next.state)) else { return false }
-            next.changed = now
+            // While an entry is leased, this is the time of its claim, which identifies the probe of an overloaded host.
+            if event != .begin { next.changed = now }
             next.expires = next.state.isOver ? kept.map { Self.sum(now, $0) } : nil
         }
         if next.state != .leased { next.worker = nil }
