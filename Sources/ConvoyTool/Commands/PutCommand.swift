@@ -68,19 +68,15 @@ private struct UploadPlan {
         } else {
             (chunkChecksum, checksum) = (nil, nil)
         }
-        resumption = try UploadResumption(options)
-        var metadata: [String: String] = [:]
-        for text in options.all("metadata") {
-            let words = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard words.count == 2, !words[0].isEmpty else { throw options.usage("--metadata takes NAME=VALUE") }
-            // The protocol does not allow other names.
-            guard words[0].utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: ",") }) else {
-                throw options.usage(
-                    "--metadata: invalid name '\(Printable.line(String(words[0])))': use ASCII without spaces and commas")
-            }
-            metadata[String(words[0])] = String(words[1])
+        resumption = try UploadOptions.resumption(options)
+        metadata = try UploadOptions.metadata(options)
+        // The protocol does not allow other names.
+        let isName = { (name: String) in
+            name.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: ",") }
         }
-        self.metadata = metadata
+        if let name = metadata.keys.sorted().first(where: { !isName($0) }) {
+            throw options.usage("--metadata: invalid name '\(Printable.line(name))': use ASCII without spaces and commas")
+        }
         let files = options.arguments.dropLast()
         guard checksum == nil || files.count == 1 else {
             throw options.usage("--checksum with =HEX can be used with one FILE only")

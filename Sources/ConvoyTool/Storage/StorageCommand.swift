@@ -111,12 +111,8 @@ enum StorageCommand {
     private static func attributes(_ options: Options, count: Int) throws(ToolError) -> StorageTransfers.Attributes {
         var attributes = StorageTransfers.Attributes()
         attributes.contentType = options.value("content-type")
-        for text in options.all("metadata") {
-            let words = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard words.count == 2, !words[0].isEmpty else { throw options.usage("--metadata takes NAME=VALUE") }
-            attributes.metadata[String(words[0])] = String(words[1])
-        }
-        attributes.resumption = try UploadResumption(options)
+        attributes.metadata = try UploadOptions.metadata(options)
+        attributes.resumption = try UploadOptions.resumption(options)
         attributes.keepsJournal = !options.has("no-journal")
         if let tag = options.value("if-match") {
             guard count == 1 else { throw options.usage("--if-match can be used with one FILE only") }
@@ -144,17 +140,5 @@ enum StorageCommand {
         let run = TransferRun(display: display, speed: transfers.speed, options: options, trace: transfers.trace)
         let feed = StorageFeed(preparations, jobs: transfers.speed.jobs)
         return transfers.finish(run.run(feed, summary: summary), display)
-    }
-}
-
-extension UploadResumption {
-    /// Reads `--resume`.
-    init(_ options: Options) throws(ToolError) {
-        switch try options.choice("resume") {
-        case "always": self = .resumeOrRestart
-        case "never": self = .restart
-        case "strict": self = .resume
-        default: self = .resumeUnlessChanged
-        }
     }
 }
