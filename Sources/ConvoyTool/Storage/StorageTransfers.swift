@@ -68,10 +68,14 @@ struct StorageTransfers: Sendable {
         if isSkipped { return .settled(Self.outcome(location, path, .skipped)) }
         let object = try await storage.head(location.key)
         if try !condition.isMet(by: object) { return .settled(Self.outcome(location, path, .notModified)) }
+        if existing == .resume, try await BlockingWork.run({ try Self.isComplete(path, object) }) {
+            return .settled(Self.outcome(location, path, .skipped))
+        }
         let url = try await Self.signedURL(of: location, in: storage)
         let download = DownloadOperation(request: Self.request(for: object, url))
         download.destination = UserPath.url(path, isDirectory: false)
-        download.existingFilePolicy = existing
+        // A signed URL allows no HEAD request, with which the policy would look up the length.
+        download.existingFilePolicy = existing == .resume ? .replace : existing
         download.acceptsUnrelatedContent = existing == .replace
         download.segmentCount = segments
         if printsJSON { download.computedChecksumAlgorithms = [.sha256] }
@@ -98,13 +102,21 @@ struct StorageTransfers: Sendable {
         let object = try await storage.head(location.key)
         if try !condition.isMet(by: object) { return .settled(Self.outcome(location, path, .notModified)) }
         let url = try await Self.signedURL(of: location, in: storage)
-        let request = DownloadOperation.askingForIdentity(Self.request(for: object, url))
         let transfer = Transfer(
-            id: nil, name: location.name, request: request, url: url,
+            id: nil, name: location.name, request: Self.request(for: object, url), url: url,
             item: DownloadItem(urls: [url], text: location.text),
             body: DescriptorSink(path: path, patience: settings.transfers.speed.maximumTime))
         try settings.transfers.apply(to: transfer, ConnectionConfiguration(), number: number)
         return .transfer(transfer)
+    }
+
+    /// Returns whether a file has the length of an object, and its checksums if it has any. Blocks.
+    private static func isComplete(_ path: String, _ object: StoredObject) throws -> Bool {
+        var facts = stat()
+        guard stat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG, Int64(facts.st_size) == object.size else {
+            return false
+        }
+        return try object.checksums.allSatisfy { try $0.matches(fileAt: path) != false }
     }
 
     /// The validity of the signature of a download, in seconds: the longest that servers allow.
@@ -119,7 +131,8 @@ struct StorageTransfers: Sendable {
     private static func request(for object: StoredObject, _ url: URL) -> URLRequest {
         var request = URLRequest(url: url)
         if let tag = object.entityTag { request.setValue(tag, forHTTPHeaderField: "If-Match") }
-        return request
+        // The checksums are those of the stored bytes, which may have a content coding.
+        return DownloadOperation.askingForIdentity(request)
     }
 
     private static func outcome(_ location: StorageLocation, _ path: String?, _ result: DownloadOutcome) -> Outcome {
@@ -155,13 +168,12 @@ extension StorageTransfers.Condition {
     ///
     /// - Throws: A ``ToolError`` if the object does not have the required entity tag.
     func isMet(by object: StoredObject) throws(ToolError) -> Bool {
-        func plain(_ tag: String?) -> String { (tag ?? "").trimmingCharacters(in: CharacterSet(charactersIn: "\"")) }
-        if let matching, plain(matching) != plain(object.entityTag) {
+        let tag = object.plainEntityTag ?? ""
+        if let matching, StoredObject.plain(matching) != tag {
             throw ToolError(
-                text: "the object has another entity tag: \(Printable.line(plain(object.entityTag)))",
-                status: .failed(.status))
+                text: "the object has another entity tag: \(Printable.line(tag))", status: .failed(.status))
         }
         guard let notMatching else { return true }
-        return notMatching != "*" && plain(notMatching) != plain(object.entityTag)
+        return notMatching != "*" && StoredObject.plain(notMatching) != tag
     }
 }
