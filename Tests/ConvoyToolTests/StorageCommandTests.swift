@@ -205,6 +205,70 @@ private enum SharedMoto {
         #expect(try await keys() == ["p/1", "p/link/x"])
     }
 
+    @Test func `an object does not replace a link`() async throws {
+        for directory in ["in", "out"] { try scratch.makeDirectory(directory) }
+        try scratch.write("target", to: "target")
+        try scratch.write("object", to: "in/link")
+        try scratch.write("other", to: "in/other")
+        #expect(try await s3("sync", "in", object("p")).status == 0)
+        let link = scratch.url.appendingPathComponent("out/link").path
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "../target")
+        let result = try await s3("sync", "--delete", object("p"), "out")
+        #expect(result.status == 0 && result.errors.contains("out/link: not a regular file; skipped"), "\(result.errors)")
+        #expect(try scratch.text("target") == "target" && scratch.text("out/other") == "other")
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == "../target")
+    }
+
+    @Test func `names that differ only in their Unicode normal form are an error`() async throws {
+        let (composed, decomposed) = ("\u{FC}", "u\u{308}")
+        for directory in ["one", "other", "both"] { try scratch.makeDirectory(directory) }
+        for path in ["one/\(composed)", "other/\(decomposed)", "both/\(composed)", "both/\(decomposed)"] {
+            try scratch.write("1", to: path)
+        }
+        func sync(_ source: String, _ target: String) async throws -> ToolProcess.Result {
+            try await s3("sync", "--delete", source, target)
+        }
+        func expectClash(_ result: ToolProcess.Result, _ reason: String, line: Int = #line) {
+            #expect(
+                result.status == 8 && result.errors.contains("\(reason) the name"), "line \(line): \(result.errors)")
+        }
+        expectClash(try await sync("both", object("p")), "two files have")
+        #expect(try await sync("one", object("p")).status == 0)
+        expectClash(try await sync("other", object("p")), "a file and an object have")
+        expectClash(try await sync(object("p"), "other"), "a file and an object have")
+        #expect(try await sync(object("p"), "one").status == 0)
+        #expect(try await s3("put", "other/\(decomposed)", object("p/\(decomposed)")).status == 0)
+        expectClash(try await sync(object("p"), "new"), "two objects have")
+        expectClash(try await sync("one", object("p")), "two objects have")
+    }
+
+    @Test func `a key may continue the last character of its prefix`() async throws {
+        try scratch.makeDirectory("out")
+        try scratch.write("1", to: "a")
+        let name = "\u{301}a"
+        #expect(try await s3("put", "a", object("p/\(name)")).status == 0)
+        #expect(try await s3("sync", object("p"), "out").status == 0)
+        let names = try FileManager.default.contentsOfDirectory(atPath: scratch.url.appendingPathComponent("out").path)
+        #expect(names.map { Array($0.utf8) } == [Array(name.utf8)])
+    }
+
+    @Test func `a complete file is not downloaded again`() async throws {
+        try scratch.write("complete", to: "a")
+        #expect(try await s3("put", "a", object("a")).status == 0)
+        let same = try await s3("get", "--continue", object("a"))
+        #expect(same.status == 0 && !same.output.contains("downloaded 1"), "\(same.output)\(same.errors)")
+        let before = try FileManager.default.attributesOfItem(atPath: scratch.url.appendingPathComponent("a").path)
+        #expect(try await s3("get", "--continue", object("a")).status == 0)
+        let after = try FileManager.default.attributesOfItem(atPath: scratch.url.appendingPathComponent("a").path)
+        #expect(before[.systemFileNumber] as? Int == after[.systemFileNumber] as? Int)
+        for other in ["comp", "longer than the object"] {
+            try scratch.write(other, to: "a")
+            let result = try await s3("get", "--continue", object("a"))
+            #expect(result.status == 0, "\(result.errors)")
+            #expect(try scratch.text("a") == "complete")
+        }
+    }
+
     @Test func `a key cannot name a file outside the directory`() async throws {
         try scratch.write("evil", to: "a")
         try scratch.makeDirectory("in")
@@ -235,6 +299,26 @@ private enum SharedMoto {
         let result = try await s3(bench, "get", "s3://bucket/a")
         #expect(result.status == 9 && result.errors.contains("checksum"), "\(result.errors)")
         #expect(bench.scratch.names.filter { $0 == "a" }.isEmpty)
+    }
+
+    @Test func `an object with a content coding is saved as it is stored`() async throws {
+        let bench = try Workbench()
+        let stored = try #require(Data(base64Encoded: "H4sIAAAAAAAC/8tIzcnJBwCGphA2BQAAAA=="))
+        let answer = TestServer.Response.bytes(stored).header("ETag", "\"1\"").header("Content-Encoding", "gzip")
+        bench.server.route("/bucket/a", answer.header("x-amz-checksum-crc32", "YQ3igg=="))
+        let file = try await s3(bench, "get", "s3://bucket/a")
+        #expect(file.status == 0, "\(file.errors)")
+        #expect(try bench.scratch.data("a") == stored)
+        #expect(try await s3(bench, "get", "-o", "b", "--segments", "2", "s3://bucket/a").status == 0)
+        #expect(try bench.scratch.data("b") == stored)
+        #expect(bench.server.requests("GET", "/bucket/a").allSatisfy { $0.headers["Accept-Encoding"] == "identity" })
+        // A file is complete only if it also matches the checksum.
+        let count = bench.server.requests("GET", "/bucket/a").count
+        #expect(try await s3(bench, "get", "--continue", "s3://bucket/a").status == 0)
+        #expect(bench.server.requests("GET", "/bucket/a").count == count)
+        try bench.scratch.write(String(repeating: "x", count: stored.count), to: "a")
+        #expect(try await s3(bench, "get", "--continue", "s3://bucket/a").status == 0)
+        #expect(try bench.scratch.data("a") == stored)
     }
 
     @Test func `a rejected key is reported with the server's reason, and the secret is not printed`() async throws {

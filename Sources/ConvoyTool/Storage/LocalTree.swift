@@ -60,13 +60,28 @@ struct LocalTree: Sendable {
             case S_IFDIR: directories.append(child)
             case S_IFREG:
                 guard filter.accepts(child) else { continue }
-                files[child] = File(
+                let file = File(
                     size: Int64(facts.st_size),
                     modified: Double(facts.st_mtim.tv_sec) + Double(facts.st_mtim.tv_nsec) / 1e9)
+                guard files.updateValue(file, forKey: child) == nil else {
+                    throw Self.clash("two files have the name", PathText.join(root, child))
+                }
             default:
                 skipped.insert(child)
             }
         }
+    }
+
+    /// Throws an error if an object has the path of a file in another normal form, because one of them would be missed.
+    func checkForm(of path: String) throws(ToolError) {
+        guard let index = files.index(forKey: path), !files[index].key.utf8.elementsEqual(path.utf8) else { return }
+        throw Self.clash("a file and an object have the name", path)
+    }
+
+    /// Returns the error for names that are equal except for their normal form. File systems and storages distinguish
+    /// them, but Swift's strings and people do not.
+    static func clash(_ what: String, _ name: String) -> ToolError {
+        .disk("\(what) \(Printable.line(name)), in different Unicode normal forms; rename one of them")
     }
 
     /// Returns whether a path is that of a skipped file, or is below a skipped link to a directory.

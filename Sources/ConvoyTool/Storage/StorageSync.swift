@@ -38,6 +38,7 @@ struct StorageSync {
         let tree = try localTree()
         let storage = try settings.storage(location.bucket)
         let objects = try self.objects(in: storage)
+        for path in objects.keys { try tree.checkForm(of: path) }
         let transfers = try StorageTransfers(settings, options)
         let changed = tree.files.filter { path, file in
             guard let object = objects[path] else { return true }
@@ -77,10 +78,13 @@ struct StorageSync {
 
     private func download() throws(ToolError) -> ExitStatus {
         let storage = try settings.storage(location.bucket)
-        let objects = try self.objects(in: storage)
+        let listed = try self.objects(in: storage)
         if !isPreview { try Directories.prepare(directory) }
         let exists = access(directory, F_OK) == 0
         let tree: LocalTree? = exists ? try localTree() : nil
+        for path in listed.keys { try tree?.checkForm(of: path) }
+        // An object must not replace a link or a device.
+        let objects = listed.filter { path, _ in tree?.skipped.contains(path) != true }
         let transfers = try StorageTransfers(settings, options)
         let changed = objects.filter { path, object in
             guard let file = tree?.files[path] else { return true }
@@ -131,9 +135,12 @@ struct StorageSync {
             var objects: [String: StoredObject] = [:]
             for try await page in storage.pages(prefix: prefix) {
                 for object in page.objects {
-                    let path = String(object.key.dropFirst(prefix.count))
-                    guard !path.isEmpty, !path.hasSuffix("/"), filter.accepts(path) else { continue }
-                    objects[path] = object
+                    // A character of the key can begin in the prefix: a slash and an accent.
+                    let path = String(decoding: object.key.utf8.dropFirst(prefix.utf8.count), as: UTF8.self)
+                    guard !path.isEmpty, path.utf8.last != UInt8(ascii: "/"), filter.accepts(path) else { continue }
+                    guard objects.updateValue(object, forKey: path) == nil else {
+                        throw LocalTree.clash("two objects have the name", path)
+                    }
                 }
             }
             return objects
