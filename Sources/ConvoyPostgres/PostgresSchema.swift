@@ -55,6 +55,26 @@ enum PostgresSchema {
                 INSERT INTO queue VALUES (0, 0);
                 """, minimum: 1),
         Step(sql: "ALTER TABLE host ADD COLUMN failures integer NOT NULL DEFAULT 0", minimum: 1),
+        // Roles that may use the other tables may use the new one.
+        Step(
+            sql: """
+                CREATE TABLE schedule (
+                    name text PRIMARY KEY, cron text, zone text, period bigint, missed text NOT NULL, next bigint NOT NULL,
+                    last bigint, template text NOT NULL, body bytea);
+                CREATE INDEX schedule_next ON schedule (next);
+                DO $do$
+                DECLARE r record;
+                BEGIN
+                    FOR r IN SELECT grantee, string_agg(privilege_type, ', ') AS privileges
+                        FROM information_schema.role_table_grants
+                        WHERE table_schema = current_schema() AND table_name = 'entry' AND grantee <> current_user
+                        GROUP BY grantee
+                    LOOP
+                        EXECUTE format('GRANT %s ON schedule TO %s', r.privileges,
+                            CASE r.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(r.grantee) END);
+                    END LOOP;
+                END $do$;
+                """, minimum: 1),
     ]
 
     /// Creates missing tables, and configures the connection.

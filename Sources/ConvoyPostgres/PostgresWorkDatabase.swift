@@ -49,8 +49,10 @@ final class PostgresWorkDatabase: WorkDatabase {
         try PostgresSchema.prepare(connection, schema)
     }
 
+    private static let clock = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
     static let dialect = WorkDialect(
-        now: "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint", forUpdate: " FOR UPDATE OF e",
+        now: clock, wall: clock, forUpdate: " FOR UPDATE OF e",
         forUpdateSkippingLocked: " FOR UPDATE OF e SKIP LOCKED", forShare: " FOR SHARE OF e",
         using: { _ in "" },
         rows: { parameter, columns in

@@ -38,6 +38,8 @@ public enum SharedQueueError: Error, Hashable, Sendable {
     case bodyTooLong(Int64, limit: Int64)
     /// The file to send cannot be read. The value is the reason.
     case unreadableBody(URL, String)
+    /// The recurrence of a periodic request is invalid. The value is the reason.
+    case invalidSchedule(String)
     /// A worker lacks the folder or object storage that the entry requires.
     case missingPlace(String)
     /// The request lacks header fields with secrets, which are not stored, and the worker has not provided them. The
@@ -70,7 +72,7 @@ extension SharedQueueError: LocalizedError, CustomStringConvertible {
         case .secretInURL(let url): "The URL \(url) contains a secret, which would be stored. Send it in a header field."
         case .bodyTooLong(let length, let limit): "The body has \(length) bytes, but an entry can store at most \(limit)."
         case .unreadableBody(let file, let reason): "The body \(file.path) cannot be read: \(reason)"
-        case .missingPlace(let reason): reason
+        case .missingPlace(let reason), .invalidSchedule(let reason): reason
         case .missingSecrets(let names):
             "The request needs \(names.joined(separator: ", ")), which \(names.count == 1 ? "is a secret" : "are secrets")"
                 + " and not stored. Nothing was sent."

@@ -77,10 +77,16 @@ final class SQLiteWorkDatabase: WorkDatabase {
             ALTER TABLE host ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
             CREATE TABLE clock (boot INTEGER NOT NULL, ahead INTEGER NOT NULL);
             """,
+            """
+            CREATE TABLE schedule (
+                name TEXT PRIMARY KEY, cron TEXT, zone TEXT, period INTEGER, missed TEXT NOT NULL, next INTEGER NOT NULL,
+                last INTEGER, template TEXT NOT NULL, body BLOB) WITHOUT ROWID;
+            CREATE INDEX schedule_next ON schedule (next);
+            """,
         ])
 
     static let dialect = WorkDialect(
-        now: QueueClock.function, forUpdate: "", forUpdateSkippingLocked: "", forShare: "",
+        now: QueueClock.function, wall: "CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)", forUpdate: "", forUpdateSkippingLocked: "", forShare: "",
         using: { " INDEXED BY \($0)" },
         rows: { parameter, columns in
             let list = columns.enumerated().map { index, column in

@@ -121,6 +121,8 @@ package struct WorkDialect: Sendable {
 
     /// An expression for the current time, in microseconds since 1970.
     package let now: String
+    /// An expression for the time on the wall clock, in microseconds since 1970. It differs from `now` if the clock was set.
+    package let wall: String
     /// A clause that locks the rows of the table `e` until the transaction ends; empty if transactions are exclusive.
     package let forUpdate: String
     /// A clause that locks rows of the table `e`, skipping those that another transaction has locked.
@@ -133,11 +135,12 @@ package struct WorkDialect: Sendable {
     package let rows: @Sendable (_ parameter: String, _ columns: [(name: String, kind: Kind)]) -> String
 
     package init(
-        now: String, forUpdate: String, forUpdateSkippingLocked: String, forShare: String,
+        now: String, wall: String, forUpdate: String, forUpdateSkippingLocked: String, forShare: String,
         using: @escaping @Sendable (_ index: String) -> String,
         rows: @escaping @Sendable (_ parameter: String, _ columns: [(name: String, kind: Kind)]) -> String
     ) {
-        (self.now, self.forUpdate, self.forUpdateSkippingLocked) = (now, forUpdate, forUpdateSkippingLocked)
+        (self.now, self.wall) = (now, wall)
+        (self.forUpdate, self.forUpdateSkippingLocked) = (forUpdate, forUpdateSkippingLocked)
         (self.forShare, self.using, self.rows) = (forShare, using, rows)
     }
 

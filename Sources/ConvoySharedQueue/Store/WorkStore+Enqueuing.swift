@@ -44,30 +44,34 @@ extension WorkStore {
     ///   identifier.
     @discardableResult
     package func enqueue(_ items: [WorkItem]) throws(SharedQueueError) -> [UUID] {
-        guard !items.isEmpty else { return [] }
         var seen: Set<UUID> = []
         for item in items where !seen.insert(item.id).inserted { throw .duplicate(item.id) }
-        return try transaction { () throws(SharedQueueError) in
-            let now = try now()
-            var names = try namesByKey(items)
-            var new: [WorkItem] = []
-            for item in items where names[item.id] == nil {
-                names[item.id] = item.id
-                new.append(item)
-            }
-            guard !new.isEmpty else { return items.map { names[$0.id] ?? $0.id } }
-            for index in new.indices {
-                new[index].dependencies = Set(new[index].dependencies.map { names[$0] ?? $0 })
-            }
-            let known = try database.query(
-                "SELECT e.id FROM entry AS e WHERE e.id IN (SELECT id FROM \(dialect.ids("$1")) AS r)",
-                [WorkRowsText(ids: new.map(\.id)).value])
-            if known.count == new.count { return items.map { names[$0.id] ?? $0.id } }
-            if let id = known.first?.id(0) { throw .duplicate(id) }
-            try place(&new, now)
-            try insert(new, now)
-            return items.map { names[$0.id] ?? $0.id }
+        return items.isEmpty ? [] : try transaction { () throws(SharedQueueError) in try add(items) }
+    }
+
+    /// Adds entries within a transaction.
+    @discardableResult
+    func add(_ items: [WorkItem]) throws(SharedQueueError) -> [UUID] {
+        guard !items.isEmpty else { return [] }
+        let now = try now()
+        var names = try namesByKey(items)
+        var new: [WorkItem] = []
+        for item in items where names[item.id] == nil {
+            names[item.id] = item.id
+            new.append(item)
         }
+        guard !new.isEmpty else { return items.map { names[$0.id] ?? $0.id } }
+        for index in new.indices {
+            new[index].dependencies = Set(new[index].dependencies.map { names[$0] ?? $0 })
+        }
+        let known = try database.query(
+            "SELECT e.id FROM entry AS e WHERE e.id IN (SELECT id FROM \(dialect.ids("$1")) AS r)",
+            [WorkRowsText(ids: new.map(\.id)).value])
+        if known.count == new.count { return items.map { names[$0.id] ?? $0.id } }
+        if let id = known.first?.id(0) { throw .duplicate(id) }
+        try place(&new, now)
+        try insert(new, now)
+        return items.map { names[$0.id] ?? $0.id }
     }
 
     /// Returns the existing entries with the unique keys of items, by the items' identifiers. If several items have the

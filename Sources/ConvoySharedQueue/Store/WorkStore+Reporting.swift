@@ -185,8 +185,8 @@ extension WorkStore {
 
     // MARK: Maintenance
 
-    /// Makes due entries ready, takes back the entries of dead workers, and removes the entries that have been kept
-    /// long enough. Processes at most a few thousand entries of each kind.
+    /// Makes due entries ready, takes back the entries of dead workers, removes the entries that have been kept long
+    /// enough, and enqueues the occurrences of schedules. Processes at most a few thousand entries of each kind.
     ///
     /// - Returns: The number of microseconds until the next call is useful; nil if unknown.
     @discardableResult
@@ -203,12 +203,15 @@ extension WorkStore {
             limit, now)
         try remove(where: "e.expires <= $1", [.integer(now)], limit)
         try removeHosts(now)
-        let rows = try database.query(
+        let row = try database.query(
             """
-            SELECT min(e.due) - \(dialect.now) FROM entry AS e\(dialect.using("entry_due"))
+            SELECT min(e.due) - \(dialect.now), (SELECT min(s.next) - \(dialect.wall) FROM schedule AS s)
+            FROM entry AS e\(dialect.using("entry_due"))
             WHERE e.state IN (\(states.waiting.code), \(states.retrying.code))
-            """, [])
-        return rows.first?.integer(0).map { max(0, $0) }
+            """, []
+        ).first
+        let scheduled = row?.integer(1), next = scheduled.map { $0 <= 0 } == true ? try enqueueScheduled() : scheduled
+        return [row?.integer(0).map { max(0, $0) }, next].compactMap(\.self).min()
     }
 
     /// - Parameter condition: A condition on the table `e`, with the time as `$1`.

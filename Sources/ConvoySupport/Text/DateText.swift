@@ -32,24 +32,26 @@ package enum DateText {
 }
 
 /// The calendar fields of a time in UTC and the Gregorian calendar, computed by the C library.
-struct UTCFields {
+package struct UTCFields {
     private var fields: tm
 
     /// The times from 0001-01-01 to 9999-12-31, the range that all formats support.
     static let seconds: Range<Int64> = -62_135_596_800..<253_402_300_800
 
     /// Computes the fields of a time, in seconds since 1970.
-    init?(_ seconds: Int64) {
+    package init?(_ seconds: Int64) {
         var time = time_t(seconds)
         fields = tm()
         guard gmtime_r(&time, &fields) != nil else { return nil }
     }
 
-    var year: Int { Int(fields.tm_year) + 1900 }
+    package var year: Int { Int(fields.tm_year) + 1900 }
     /// The month, from 0 for January.
-    var month: Int { Int(fields.tm_mon) }
+    package var month: Int { Int(fields.tm_mon) }
+    /// The day of the month, from 1.
+    package var day: Int { Int(fields.tm_mday) }
     /// The day of the week, from 0 for Sunday.
-    var weekday: Int { Int(fields.tm_wday) }
+    package var weekday: Int { Int(fields.tm_wday) }
 
     /// Returns the time at which a day begins, or nil if the month does not have this day. (`timegm` would move it to
     /// the next month.)

@@ -2,7 +2,7 @@ import ConvoySharedQueue
 
 /// The actions of `convoy queue`.
 enum QueueAction: String, CaseIterable, Sendable {
-    case add, list, show, stats, retry, cancel, pause, resume, purge, limit, serve
+    case add, list, show, stats, retry, cancel, pause, resume, purge, limit, schedule, serve
 
     /// The values of `--state`.
     static let states = WorkState.allCases.map(\.rawValue)
@@ -22,6 +22,9 @@ enum QueueAction: String, CaseIterable, Sendable {
         case .retry, .cancel, .pause, .resume: Self.filters.union(["all"])
         case .purge: Self.filters.union(["all", "older-than"])
         case .limit: ["jobs", "rate", "retries"]
+        case .schedule:
+            Set(OptionTable.entries.map(\.name)).subtracting(["after", "not-before"])
+                .union(OptionTable.schedules.map(\.name)).union(["header", "user-agent", "tag", "group"])
         case .serve: ["port"]
         }
     }
@@ -52,6 +55,9 @@ enum QueueAction: String, CaseIterable, Sendable {
         ("pause, resume [ID]...", "pause or resume entries, or the whole queue"),
         ("purge [ID]...", "remove done, failed or cancelled entries"),
         ("limit HOST|'*'", "set the limits of a host, shared by all workers"),
+        ("schedule add NAME URL", "add a request periodically, at the times of --cron or --every"),
+        ("schedule list", "print periodic requests"),
+        ("schedule remove NAME...", "remove periodic requests"),
         ("serve", "serve a web page of the queue on this machine"),
     ]
 }

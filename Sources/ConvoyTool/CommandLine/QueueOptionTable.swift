@@ -1,3 +1,5 @@
+import ConvoySharedQueue
+
 /// The options of `convoy work` and `convoy queue`.
 extension OptionTable {
     private static let both: Set<Command> = [.work, .queue]
@@ -113,5 +115,26 @@ extension OptionTable {
         .value("attempts", nil, "N", in: .entries, of: [.queue], once: true, "fail after N attempts (default: 25)"),
         .value(
             "unique", nil, "KEY", in: .entries, of: [.queue], once: true, "add once; print the existing entry with KEY"),
+    ]
+    static let schedules: [ToolOption] = [
+        .value(
+            "cron", nil, "TIMES", in: .entries, of: [.queue], once: true, "schedule: add at these times: '30 9 * * mon-fri'",
+            """
+            The fields are minute, hour, day of the month, month and day of the week, as in crontab. @hourly, @daily, \
+            @weekly, @monthly and @yearly are abbreviations.
+            """),
+        .value(
+            "every", nil, "TIME", in: .entries, of: [.queue], once: true, "schedule: add at this interval: 90, 10m, 1d",
+            "The first entry is added after one interval. The minimum is one second."),
+        .value(
+            "time-zone", nil, "ZONE", in: .entries, of: [.queue], once: true, "schedule: time zone of --cron: Europe/Berlin",
+            "The default is the time zone of this machine."),
+        .value(
+            "missed", nil, "POLICY", completes: .oneOf(SharedQueue.MissedOccurrences.allCases.map(\.rawValue)),
+            in: .entries, of: [.queue], once: true, "schedule: skip, once (default) or all",
+            """
+            Determines what is added when workers run again after times at which none was running: nothing, one entry, or \
+            one for each time.
+            """),
     ]
 }

@@ -12,10 +12,9 @@ enum QueueAdd {
         if texts.count > 1, let name = ["output", "folder", "unique"].first(where: options.has) {
             throw options.usage("--\(name) can be used with one URL only")
         }
-        let body = try body(options)
-        let headers = try Headers(options)
+        let parts = try QueueRequestParts(options)
         var requests: [SharedRequest] = []
-        for text in texts { requests.append(try request(text, headers, body, options)) }
+        for text in texts { requests.append(try parts.request(text)) }
         warn(options, printer.display)
         let prepared = requests
         try QueueCall.connect(queue, printer.display, options, makes: true)
@@ -24,77 +23,8 @@ enum QueueAdd {
         return .success
     }
 
-    private static func request(
-        _ text: String, _ headers: Headers, _ body: Data?, _ options: Options
-    ) throws(ToolError) -> SharedRequest {
-        let url = try DownloadURL.parse(text)
-        guard try Login.taken(from: url) == nil else {
-            throw .usage(
-                "\(url.forPeople) contains a login, which would be stored: give it to the workers with --user and --secrets-for"
-            )
-        }
-        var request = try headers.request(for: url)
-        request.httpMethod = try method(options, hasBody: body != nil)
-        var shared = try entry(request, body, options)
-        shared.dependencies = Set(try QueueFilter.ids(options.all("after"), options))
-        (shared.tag, shared.group) = (options.value("tag"), options.value("group"))
-        shared.uniqueKey = options.value("unique")
-        if let text = try options.choice("priority"), let index = QueueAction.priorities.firstIndex(of: text) {
-            shared.priority = [.veryLow, .low, .normal, .high, .veryHigh][index]
-        }
-        shared.notBefore = try QueueTime.date("not-before", options)
-        shared.deadline = try QueueTime.date("deadline", options)
-        if let attempts = try options.integer("attempts", in: 1...10_000) { shared.maximumAttempts = attempts }
-        return shared
-    }
-
-    /// Returns the kind of request that the options specify.
-    private static func entry(
-        _ request: URLRequest, _ body: Data?, _ options: Options
-    ) throws(ToolError) -> SharedRequest {
-        let places = ["output", "directory", "folder", "keep-body"].filter(options.has)
-        guard places.count < 2 else { throw options.usage("--\(places[0]) and --\(places[1]) cannot be combined") }
-        if let path = options.value("output") ?? options.value("directory") {
-            guard body == nil,
-                request.httpMethod == "GET"
-            else { throw options.usage("a download must be a GET without a body") }
-            guard path != "-", !path.isEmpty else { throw options.usage("--\(places[0]) takes a path") }
-            let place = UserPath.url(path).absoluteURL.standardizedFileURL
-            let isFile = options.has("output")
-            return SharedRequest(
-                isFile ? DownloadRequest(request, destination: place) : DownloadRequest(request, directory: place))
-        }
-        let isHarmless = ["GET", "HEAD", "OPTIONS", "TRACE"].contains(request.httpMethod)
-        let outbox = { OutboxRequest(request, body: body.map { .data($0) }) }
-        var shared = body == nil && isHarmless ? SharedRequest(request) : SharedRequest(outbox())
-        if options.has("keep-body") { shared.responseBody = .entry() }
-        if let text = options.value("folder") {
-            guard let sign = text.firstIndex(of: "="), sign > text.startIndex, text.index(after: sign) < text.endIndex else {
-                throw options.usage("--folder takes NAME=PATH")
-            }
-            shared.responseBody = .folder(String(text[..<sign]), path: String(text[text.index(after: sign)...]))
-        }
-        return shared
-    }
-
-    private static func method(_ options: Options, hasBody: Bool) throws(ToolError) -> String {
-        let method = options.value("method") ?? (hasBody ? "POST" : "GET")
-        guard !method.isEmpty, method.allSatisfy({ $0.isASCII && ($0.isLetter || $0 == "-") }) else {
-            throw options.usage("--method takes a method such as PUT")
-        }
-        return method
-    }
-
-    private static func body(_ options: Options) throws(ToolError) -> Data? {
-        if options.has("data"), options.has("body") { throw options.usage("--data and --body cannot be combined") }
-        if let text = options.value("data") { return Data(text.utf8) }
-        guard let path = options.value("body") else { return nil }
-        return try InputFile.contents(
-            of: path, called: path == "-" ? "standard input" : "the body \(Printable.line(path))", limit: 16 << 20)
-    }
-
     /// Reports the headers that are not stored.
-    private static func warn(_ options: Options, _ display: Display) {
+    static func warn(_ options: Options, _ display: Display) {
         let names = options.all("header").map { Headers.parts(of: $0) }
             .filter { SuppliedHeaders.isSecret($0.name, $0.value) }.map { Printable.line($0.name) }
         guard !names.isEmpty else { return }

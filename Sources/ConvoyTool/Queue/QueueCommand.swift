@@ -17,6 +17,7 @@ enum QueueCommand {
         case .stats: return try stats(options, queue, printer)
         case .retry, .cancel, .pause, .resume, .purge: return try change(action, options, queue, printer)
         case .limit: return try QueueLimit.run(options, queue, printer)
+        case .schedule: return try QueueSchedule.run(options, queue, printer)
         case .serve: return try QueueServe.run(options, queue, display)
         }
     }

@@ -87,6 +87,10 @@ enum QueueCall {
         _ = try result { try await queue.isPaused() }
     }
 
+    static func mapping<Value>(_ body: () throws(SharedQueueError) -> Value) throws(ToolError) -> Value {
+        do throws(SharedQueueError) { return try body() } catch { throw toolError(error) }
+    }
+
     static func toolError(_ error: any Error) -> ToolError {
         if let error = error as? ToolError { return error }
         guard let error = error as? SharedQueueError else { return .failure(ErrorText.line(for: error)) }
@@ -94,7 +98,7 @@ enum QueueCall {
         return switch error {
         case .unavailable: ToolError(text: line, status: .failed(.connection))
         case .diskFull: .disk(line)
-        case .unsuitableRequest, .secretInURL, .bodyTooLong, .unreadableBody, .unknownDependency, .dependencyCycle:
+        case .unsuitableRequest, .invalidSchedule, .secretInURL, .bodyTooLong, .unreadableBody, .unknownDependency, .dependencyCycle:
             .usage(line)
         default: .failure(line)
         }

@@ -157,7 +157,7 @@ import Testing
         ),
     ]
 
-    private static let actions = "add, list, show, stats, retry, cancel, pause, resume, purge, limit or serve"
+    private static let actions = "add, list, show, stats, retry, cancel, pause, resume, purge, limit, schedule or serve"
 
     @Test(arguments: mistakes)
     func `a usage error prints one line and exits with status 2`(_ words: [String], _ line: String) async throws {
