@@ -75,6 +75,7 @@ enum PostgresSchema {
                     END LOOP;
                 END $do$;
                 """, minimum: 1),
+        Step(sql: "UPDATE entry SET expires = NULL WHERE state = 6", minimum: 1),
     ]
 
     /// Creates missing tables, and configures the connection.

@@ -110,6 +110,27 @@ import Testing
         #expect(try await queue.entry(request.id).state == .done)
     }
 
+    @Test("waiting for an entry ends with it, or with an error", arguments: StoreKind.available)
+    func waiting(kind: StoreKind) async throws {
+        let test = try TestStore(kind), queue = SharedQueue(store: test.store)
+        server.route("GET", "/a", .text("hello"))
+        server.route("GET", "/gone", .status(404))
+        var request = get("/a")
+        request.responseBody = .entry()
+        let gone = get("/gone")
+        try await queue.enqueue([request, gone])
+        async let done = queue.waitForEntry(request.id)
+        async let failed = queue.waitForEntry(gone.id)
+        try await drain(queue, worker(queue))
+        #expect(try await (done.state, failed.state) == (.done, .failed))
+        #expect(try await queue.result(of: request.id)?.body == Data("hello".utf8))
+        await #expect(throws: SharedQueueError.self) { try await queue.waitForEntry(UUID()) }
+        let held = get("/a"), task = Task { try await queue.waitForEntry(held.id) }
+        try await queue.enqueue(held)
+        task.cancel()
+        await #expect(throws: (any Error).self) { try await task.value }
+    }
+
     @Test("a group's completion runs once, after all members", arguments: StoreKind.available)
     func group(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)

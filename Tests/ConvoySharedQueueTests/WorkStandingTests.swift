@@ -100,6 +100,38 @@ import Testing
         #expect(standing.state == .failed)
     }
 
+    @Test("a changed start time applies to entries that are not running")
+    func rescheduling() {
+        let standing = Subject()
+        standing.maximumAttempts = 3
+        #expect(standing.apply(.reschedule(delay: 10), now: 5))
+        #expect(standing.state == .waiting && standing.due == 15)
+        #expect(standing.apply(.reschedule(delay: 0), now: 6))
+        #expect(standing.state == .ready && standing.due == 6)
+        #expect(standing.apply(.claim(worker: UUID()), now: 7))
+        #expect(!standing.apply(.reschedule(delay: 0), now: 7))
+        #expect(standing.apply(report(standing, .failedForNow(delay: 100)), now: 8))
+        #expect(standing.apply(.reschedule(delay: 0), now: 9))
+        #expect(standing.state == .ready && standing.attempts == 1)
+        #expect(standing.apply(.pause, now: 10))
+        #expect(standing.apply(.reschedule(delay: 10), now: 10))
+        #expect(standing.state == .paused)
+        #expect(standing.apply(.resume, now: 11))
+        #expect(standing.state == .waiting && standing.due == 20)
+        #expect(standing.apply(.cancel, now: 12) && !standing.apply(.reschedule(delay: 0), now: 13))
+    }
+
+    @Test("entries that have succeeded or were cancelled expire, and failed ones are kept")
+    func lifetime() {
+        for (end, expires) in [(WorkReport.End.succeeded, 107), (.failed, nil)] as [(WorkReport.End, Int64?)] {
+            let (standing, _) = leased { $0.kept = 100 }
+            #expect(standing.apply(report(standing, end), now: 7))
+            #expect(standing.expires == expires)
+            #expect(standing.apply(.cancel, now: 9) == (end == .failed))
+            #expect(standing.expires == (end == .failed ? 109 : 107))
+        }
+    }
+
     @Test("extreme times and delays do not trap")
     func edges() {
         let standing = Subject()
@@ -158,6 +190,7 @@ import Testing
                     case .release: .release(worker: worker, lease: 1)
                     case .expire: .expire
                     case .passDeadline: .passDeadline
+                    case .reschedule: .reschedule(delay: 0)
                     case .cancel: .cancel
                     case .retry: .retry
                     case .pause: .pause
@@ -274,7 +307,7 @@ private struct WorkModel {
         let id = Int.random(in: 0..<count, using: &random)
         let worker = workers[Int.random(in: 0..<workers.count, using: &random)]
         now += Int64.random(in: 0...3, using: &random)
-        switch Int.random(in: 0..<21, using: &random) {
+        switch Int.random(in: 0..<22, using: &random) {
         case 0..<6:
             if apply(.claim(worker: worker), to: id), let entry = entries[id], entry.state == .leased {
                 #expect(entry.openDependencies == 0)
@@ -303,6 +336,7 @@ private struct WorkModel {
         case 16: _ = apply(.pause, to: id)
         case 17: _ = apply(.resume, to: id)
         case 18: _ = apply(.retry, to: id)
+        case 20: _ = apply(.reschedule(delay: Int64.random(in: 0...60, using: &random)), to: id)
         case 19:
             if Int.random(in: 0..<4, using: &random) == 0 { _ = apply(.cancel, to: id) }
         default:

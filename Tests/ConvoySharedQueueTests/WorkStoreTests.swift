@@ -290,6 +290,35 @@ import Testing
         #expect(try store.counts() == [.ready: 2])
     }
 
+    @Test("a unique key can apply for a period, after which another entry gets the key", arguments: StoreKind.available)
+    func uniquePeriods(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        func item(_ period: Int64?) -> WorkItem {
+            WorkItem.plain { ($0.uniqueKey, $0.uniquePeriod) = ("k", period) }
+        }
+        let first = item(nil)
+        try store.enqueue([first, item(nil)])
+        _ = try store.database.query("UPDATE entry SET enqueued = enqueued - $1", [.integer(60_000_000)])
+        #expect(try store.enqueue([item(nil), item(3_600_000_000)]) == [first.id, first.id])
+        let next = [item(30_000_000), item(30_000_000), item(0)]
+        for _ in 0..<2 { #expect(try store.enqueue(next) == [next[0].id, next[0].id, next[0].id]) }
+        #expect(try store.list(WorkFilter(), limit: 10).map(\.uniqueKey) == [nil, "k"])
+        #expect(try store.enqueue([item(nil)]) == [next[0].id])
+    }
+
+    @Test("entries are rescheduled by filter", arguments: StoreKind.available)
+    func rescheduling(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open(), worker = try store.worker()
+        let items = [WorkItem.plain(tag: "a"), .plain(tag: "a") { $0.delay = 3_600_000_000 }, .plain(tag: "b")]
+        try store.enqueue(items)
+        var filter = WorkFilter()
+        filter.tag = "a"
+        #expect(try store.apply(.reschedule(delay: 60_000_000), to: filter) == 2)
+        #expect(try store.claim(worker: worker, limit: 9, tags: nil).entries.map(\.id) == [items[2].id])
+        #expect(try store.apply(.reschedule(delay: 0), to: WorkFilter()) == 2)
+        #expect(try store.claim(worker: worker, limit: 9, tags: nil).entries.map(\.id) == [items[0].id, items[1].id])
+    }
+
     @Test("start times, next attempts, deadlines and lifetimes take effect when due", arguments: StoreKind.available)
     func times(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()

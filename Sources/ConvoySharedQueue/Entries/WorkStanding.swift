@@ -34,7 +34,7 @@ package struct WorkStanding: Sendable, Hashable {
     package var size: Int64?
     /// The reason why the last attempt failed, without secrets.
     package var error: String?
-    /// The time for which the entry is kept after it has ended, in microseconds; nil for no limit.
+    /// The time for which the entry is kept after it has ended without failing, in microseconds; nil for no limit.
     package var kept: Int64?
     /// The time at which the entry is removed.
     package var expires: Int64?
@@ -60,6 +60,8 @@ package struct WorkStanding: Sendable, Hashable {
         case release(worker: UUID, lease: Int64)
         case expire
         case passDeadline
+        /// The entry starts the given number of microseconds from now, or later.
+        case reschedule(delay: Int64)
         case cancel, retry, pause, resume
     }
 
@@ -98,7 +100,8 @@ package struct WorkStanding: Sendable, Hashable {
             guard WorkState.transitions.contains(.init(event: event, from: from, to: next.state)) else { return false }
             // While an entry is leased, this is the time of its claim, which identifies the probe of an overloaded host.
             if event != .begin { next.changed = now }
-            next.expires = next.state.isOver ? kept.map { Self.sum(now, $0) } : nil
+            // A failed entry is kept until somebody has looked at it.
+            next.expires = next.state == .done || next.state == .cancelled ? kept.map { Self.sum(now, $0) } : nil
         }
         if next.state != .leased { next.worker = nil }
         self = next
@@ -160,6 +163,9 @@ package struct WorkStanding: Sendable, Hashable {
         case .passDeadline:
             guard let deadline, deadline <= now else { return false }
             fail("The deadline has passed.")
+        case .reschedule(let delay):
+            due = Self.sum(now, max(0, delay))
+            if state != .paused { place(now) }
         case .cancel: state = .cancelled
         case .retry:
             // An entry with dependencies that have not ended continues to wait for them.
@@ -255,6 +261,7 @@ extension WorkStanding.Change {
         case .release: .release
         case .expire: .expire
         case .passDeadline: .passDeadline
+        case .reschedule: .reschedule
         case .cancel: .cancel
         case .retry: .retry
         case .pause: .pause

@@ -44,6 +44,8 @@ extension WorkState {
         case expire
         /// The deadline of the entry has passed.
         case passDeadline
+        /// The start time of the entry is changed.
+        case reschedule
         case cancel, retry, pause, resume
     }
 
@@ -79,6 +81,8 @@ extension WorkState {
         add(.release, [.leased], places + [.retrying])
         add(.expire, [.leased], places)
         add(.passDeadline, [.waiting, .held, .ready, .retrying, .paused], [.failed])
+        add(.reschedule, [.waiting, .held, .ready, .retrying], places)
+        add(.reschedule, [.paused], [.paused])
         add(.cancel, [.waiting, .held, .ready, .leased, .retrying, .paused, .failed], [.cancelled])
         add(.retry, [.waiting, .held, .retrying, .failed, .cancelled, .paused], [.held, .ready])
         add(.pause, [.waiting, .held, .ready, .leased, .retrying], [.paused])

@@ -99,12 +99,30 @@ public final class SharedQueue: Sendable {
     /// - Returns: The number of entries that have ended, by state.
     /// - Throws: ``SharedQueueError``; `CancellationError`.
     public func waitForGroup(_ group: String) async throws -> [WorkState: Int] {
+        var filter = Filter()
+        filter.group = group
+        return try await poll { [filter] in
+            let counts = try await self.counts(filter)
+            return counts.allSatisfy { $0.key.isOver } ? counts : nil
+        }
+    }
+
+    /// Waits until an entry has ended, and returns it. Polls the database about once a second. The stored part of the
+    /// response is available from ``result(of:)``.
+    ///
+    /// - Throws: ``SharedQueueError``, such as ``SharedQueueError/unknownEntry(_:)`` if the entry is removed in the
+    ///   meantime; `CancellationError`.
+    public func waitForEntry(_ id: UUID) async throws -> Entry {
+        try await poll {
+            let entry = try await self.entry(id)
+            return entry.state.isOver ? entry : nil
+        }
+    }
+
+    private func poll<Value: Sendable>(_ look: @Sendable () async throws -> Value?) async throws -> Value {
         var delay: UInt64 = 20_000_000
         while true {
-            var filter = Filter()
-            filter.group = group
-            let counts = try await self.counts(filter)
-            if counts.allSatisfy({ $0.key.isOver }) { return counts }
+            if let value = try await look() { return value }
             try await Task.sleep(nanoseconds: delay)
             delay = min(delay * 2, 1_000_000_000)
         }
@@ -136,6 +154,13 @@ public final class SharedQueue: Sendable {
     /// Resumes entries, and returns their number.
     @discardableResult
     public func resume(_ filter: Filter) async throws(SharedQueueError) -> Int { try await apply(.resume, filter) }
+
+    /// Changes the earliest start time of entries that are not running and have not ended, and returns their number. An
+    /// entry that waits for its next attempt makes it at that time.
+    @discardableResult
+    public func reschedule(_ filter: Filter, notBefore: Date) async throws(SharedQueueError) -> Int {
+        try await apply(.reschedule(delay: SharedRequest.microseconds(notBefore.timeIntervalSinceNow)), filter)
+    }
 
     private func apply(_ change: WorkStanding.Change, _ filter: Filter) async throws(SharedQueueError) -> Int {
         let filter = filter.work

@@ -46,6 +46,9 @@ public struct SharedRequest: Sendable, Identifiable {
     /// A key that prevents duplicates: while an entry with this key, or its result, exists and has not failed, that
     /// entry is used instead.
     public var uniqueKey: String?
+    /// The time for which the unique key prevents duplicates, in seconds since the other entry was enqueued; nil for as
+    /// long as that entry exists. After this time the other entry loses the key, even if it has not ended.
+    public var uniquePeriod: TimeInterval?
     /// The earliest start time.
     public var notBefore: Date?
     /// The time at which the entry fails unless its last attempt has begun, according to the clock of the database.
@@ -53,8 +56,9 @@ public struct SharedRequest: Sendable, Identifiable {
     /// The number of attempts after which the entry fails permanently. The default is 25. An attempt counts even if its
     /// worker ended before completing it.
     public var maximumAttempts = 25
-    /// The time for which the entry and its result are kept after the entry has ended, in seconds; nil for no limit.
-    /// The default is a week.
+    /// The time for which the entry and its result are kept after the entry has succeeded or was cancelled, in seconds;
+    /// nil for no limit. The default is a week. A failed entry is kept until it is retried, cancelled or removed with
+    /// ``SharedQueue/purge(_:olderThan:)``.
     public var resultLifetime: TimeInterval? = 7 * 86_400
     /// Whether to store the header of the response. The default is true.
     public var keepsResponseHeader = true
@@ -130,6 +134,7 @@ extension SharedRequest {
         item.tag = try Self.name(tag ?? "", "tag")
         item.batch = try group.map { group throws(SharedQueueError) in try Self.name(group, "group") }
         item.uniqueKey = try uniqueKey.map { key throws(SharedQueueError) in try Self.name(key, "unique key") }
+        item.uniquePeriod = uniquePeriod.map(Self.microseconds)
         item.priority = priority.rawValue
         item.trace = traceContext?.traceparent
         item.delay = notBefore.map { Self.microseconds($0.timeIntervalSinceNow) } ?? 0

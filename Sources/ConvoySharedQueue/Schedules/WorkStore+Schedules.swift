@@ -45,6 +45,7 @@ struct WorkTemplate: Sendable, Codable {
     var tag: String
     var batch: String?
     var uniqueKey: String?
+    var uniquePeriod: Int64?
     var priority: Int
     var trace: String?
     var timeLimit: Int64?
@@ -56,6 +57,7 @@ struct WorkTemplate: Sendable, Codable {
     init(_ item: WorkItem) {
         (kind, method, url, host, payload) = (item.kind.rawValue, item.method, item.url, item.host, item.payload)
         (tag, batch, uniqueKey, priority) = (item.tag, item.batch, item.uniqueKey, item.priority)
+        uniquePeriod = item.uniquePeriod
         (trace, timeLimit, policy) = (item.trace, item.timeLimit, item.standing.policy.rawValue)
         (maximumAttempts, sendsAgain) = (item.standing.maximumAttempts, item.standing.sendsAgain)
         kept = item.standing.kept
@@ -69,7 +71,7 @@ struct WorkTemplate: Sendable, Codable {
         item.kind = WorkItem.Kind(rawValue: kind) ?? .plain
         (item.method, item.url, item.host, item.payload) = (method, url, host, payload)
         (item.tag, item.batch, item.uniqueKey, item.priority) = (tag, batch, uniqueKey, priority)
-        (item.trace, item.body) = (trace, body)
+        (item.uniquePeriod, item.trace, item.body) = (uniquePeriod, trace, body)
         item.timeLimit = timeLimit.map { $0.subtractingReportingOverflow(late).partialValue }
         item.standing.policy = FailedDependencyPolicy(rawValue: policy) ?? .hold
         (item.standing.maximumAttempts, item.standing.sendsAgain) = (maximumAttempts, sendsAgain)

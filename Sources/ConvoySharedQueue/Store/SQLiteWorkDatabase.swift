@@ -83,6 +83,7 @@ final class SQLiteWorkDatabase: WorkDatabase {
                 last INTEGER, template TEXT NOT NULL, body BLOB) WITHOUT ROWID;
             CREATE INDEX schedule_next ON schedule (next);
             """,
+            "UPDATE entry SET expires = NULL WHERE state = 6",
         ])
 
     static let dialect = WorkDialect(

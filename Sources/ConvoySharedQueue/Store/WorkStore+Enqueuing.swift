@@ -20,6 +20,8 @@ package struct WorkItem: Sendable {
     package var tag = ""
     package var batch: String?
     package var uniqueKey: String?
+    /// The age, in microseconds, from which an entry with the same key is not a duplicate; nil for no limit.
+    package var uniquePeriod: Int64?
     /// The priority, from -8 to 8.
     package var priority = 0
     /// The `traceparent` of the caller that enqueued the entry.
@@ -54,7 +56,7 @@ extension WorkStore {
     func add(_ items: [WorkItem]) throws(SharedQueueError) -> [UUID] {
         guard !items.isEmpty else { return [] }
         let now = try now()
-        var names = try namesByKey(items)
+        var names = try namesByKey(items, now)
         var new: [WorkItem] = []
         for item in items where names[item.id] == nil {
             names[item.id] = item.id
@@ -75,23 +77,37 @@ extension WorkStore {
     }
 
     /// Returns the existing entries with the unique keys of items, by the items' identifiers. If several items have the
-    /// same key, the first one is used.
-    private func namesByKey(_ items: [WorkItem]) throws(SharedQueueError) -> [UUID: UUID] {
+    /// same key, the first one is used. Removes the keys from existing entries that are too old.
+    private func namesByKey(_ items: [WorkItem], _ now: Int64) throws(SharedQueueError) -> [UUID: UUID] {
         let keyed = items.filter { $0.uniqueKey != nil }
         guard !keyed.isEmpty else { return [:] }
         var rows = WorkRowsText()
         for item in keyed { rows.append([.text(item.uniqueKey)]) }
         let found = try database.query(
             """
-            SELECT e.unique_key, e.id FROM entry AS e
+            SELECT e.unique_key, e.id, e.enqueued FROM entry AS e
             WHERE e.unique_key IN (SELECT key FROM \(dialect.rows("$1", [("key", .text)])) AS r)
                 AND e.unique_key IS NOT NULL AND e.state NOT IN (\(WorkState.failed.code), \(WorkState.cancelled.code))
             """, [rows.value])
-        var known: [String: UUID] = [:], names: [UUID: UUID] = [:]
-        for row in found { if let key = row.text(0), let id = row.id(1) { known[key] = id } }
+        var known: [String: (id: UUID, age: Int64)] = [:], names: [UUID: UUID] = [:], old: [UUID] = []
+        for row in found {
+            guard let key = row.text(0), let id = row.id(1) else { continue }
+            known[key] = (id, max(0, now.subtractingReportingOverflow(row.integer(2) ?? now).partialValue))
+        }
+        let own = Set(keyed.map(\.id))
         for item in keyed {
             guard let key = item.uniqueKey else { continue }
-            if let id = known[key] { names[item.id] = id } else { known[key] = item.id }
+            if let other = known[key], other.age < item.uniquePeriod ?? .max || own.contains(other.id) {
+                names[item.id] = other.id
+            } else {
+                if let other = known[key] { old.append(other.id) }
+                known[key] = (item.id, 0)
+            }
+        }
+        if !old.isEmpty {
+            _ = try database.query(
+                "UPDATE entry SET unique_key = NULL WHERE id IN (SELECT id FROM \(dialect.ids("$1")) AS r)",
+                [WorkRowsText(ids: old).value])
         }
         return names
     }

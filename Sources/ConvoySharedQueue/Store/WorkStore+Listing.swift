@@ -176,6 +176,7 @@ extension WorkStore {
             case .retry: WorkState.sources(of: .retry)
             case .pause: WorkState.sources(of: .pause)
             case .resume: WorkState.sources(of: .resume)
+            case .reschedule: WorkState.sources(of: .reschedule)
             default: []
             }
         var filter = filter, place: Int64 = 0, count = 0

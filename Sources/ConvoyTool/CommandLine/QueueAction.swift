@@ -2,7 +2,7 @@ import ConvoySharedQueue
 
 /// The actions of `convoy queue`.
 enum QueueAction: String, CaseIterable, Sendable {
-    case add, list, show, stats, retry, cancel, pause, resume, purge, limit, schedule, serve
+    case add, list, show, wait, stats, retry, cancel, pause, resume, reschedule, purge, limit, schedule, serve
 
     /// The values of `--state`.
     static let states = WorkState.allCases.map(\.rawValue)
@@ -18,8 +18,10 @@ enum QueueAction: String, CaseIterable, Sendable {
             Set(OptionTable.entries.map(\.name)).union(["header", "user-agent", "tag", "group"])
         case .list: Self.filters.union(["limit", "behind", "newest"])
         case .show: []
+        case .wait: ["group", "within"]
         case .stats: Self.filters
         case .retry, .cancel, .pause, .resume: Self.filters.union(["all"])
+        case .reschedule: Self.filters.union(["all", "not-before"])
         case .purge: Self.filters.union(["all", "older-than"])
         case .limit: ["jobs", "rate", "retries"]
         case .schedule:
@@ -50,9 +52,11 @@ enum QueueAction: String, CaseIterable, Sendable {
         ("add URL...", "add requests and print the ids of their entries"),
         ("list", "print entries in the order they were added"),
         ("show ID...", "print the details and results of entries"),
+        ("wait [ID]...", "wait until entries, or those of --group, have ended"),
         ("stats", "print entry counts, workers and limits"),
         ("retry, cancel [ID]...", "retry or cancel entries"),
         ("pause, resume [ID]...", "pause or resume entries, or the whole queue"),
+        ("reschedule [ID]...", "change the start time of entries to --not-before"),
         ("purge [ID]...", "remove done, failed or cancelled entries"),
         ("limit HOST|'*'", "set the limits of a host, shared by all workers"),
         ("schedule add NAME URL", "add a request periodically, at the times of --cron or --every"),

@@ -42,6 +42,9 @@ extension OptionTable {
             "older-than", nil, "TIME", in: .queue, of: [.queue], once: true,
             "purge entries that ended before TIME: 90, 10m, 7d",
             "TIME is an age in seconds, or with the unit m, h or d."),
+        .value(
+            "within", nil, "TIME", in: .queue, of: [.queue], once: true, "wait: fail after TIME: 90, 10m, 2h",
+            "The exit status is then 6."),
         .value("jobs", nil, "N", in: .queue, of: [.queue], once: true, "limit: concurrent requests, or none"),
         .value(
             "rate", nil, "R", in: .queue, of: [.queue], once: true, "limit: requests per second, or none",
@@ -115,6 +118,10 @@ extension OptionTable {
         .value("attempts", nil, "N", in: .entries, of: [.queue], once: true, "fail after N attempts (default: 25)"),
         .value(
             "unique", nil, "KEY", in: .entries, of: [.queue], once: true, "add once; print the existing entry with KEY"),
+        .value(
+            "unique-for", nil, "TIME", in: .entries, of: [.queue], once: true,
+            "add again after TIME despite --unique: 10m, 1d",
+            "TIME counts from the time at which the existing entry was added. Without it, --unique applies while it exists."),
     ]
     static let schedules: [ToolOption] = [
         .value(

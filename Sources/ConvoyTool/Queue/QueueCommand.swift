@@ -15,7 +15,8 @@ enum QueueCommand {
         case .list: return try list(options, queue, printer)
         case .show: return try show(options, queue, printer)
         case .stats: return try stats(options, queue, printer)
-        case .retry, .cancel, .pause, .resume, .purge: return try change(action, options, queue, printer)
+        case .wait: return try QueueWait.run(options, queue, printer)
+        case .retry, .cancel, .pause, .resume, .reschedule, .purge: return try change(action, options, queue, printer)
         case .limit: return try QueueLimit.run(options, queue, printer)
         case .schedule: return try QueueSchedule.run(options, queue, printer)
         case .serve: return try QueueServe.run(options, queue, display)
@@ -73,12 +74,8 @@ enum QueueCommand {
     ) throws(ToolError) -> ExitStatus {
         let filter = try QueueFilter.filter(options, changes: true)
         let hasFilter = filter != SharedQueue.Filter() || options.has("all") || options.has("older-than")
-        let age = try options.value("older-than").map { text throws(ToolError) in
-            guard let seconds = QueueTime.seconds(text) else {
-                throw options.usage("--older-than takes a time such as 90, 10m, 2h or 7d")
-            }
-            return seconds
-        }
+        let age = try QueueTime.seconds("older-than", options), time = try QueueTime.date("not-before", options)
+        if action == .reschedule, time == nil { throw options.usage("queue reschedule needs --not-before") }
         if !hasFilter, action != .pause, action != .resume {
             throw options.usage("queue \(action.rawValue) needs an id, a filter or --all")
         }
@@ -88,6 +85,7 @@ enum QueueCommand {
             case .retry: return try await queue.retry(filter)
             case .cancel: return try await queue.cancel(filter)
             case .purge: return try await queue.purge(filter, olderThan: age ?? 0)
+            case .reschedule: return try await queue.reschedule(filter, notBefore: time ?? Date())
             case .pause where hasFilter: return try await queue.pause(filter)
             case .resume where hasFilter: return try await queue.resume(filter)
             case .pause: try await queue.pause()

@@ -113,6 +113,7 @@ struct QueuePrinter: Sendable {
             case .cancel: "cancelled"
             case .pause: "paused"
             case .resume: "resumed"
+            case .reschedule: "rescheduled"
             default: "removed"
             }
         if printsJSON {
@@ -127,11 +128,7 @@ struct QueuePrinter: Sendable {
     func print(_ overview: QueueOverview) {
         if printsJSON { return display.emit(json(overview).text) }
         if overview.isPaused { display.say("The queue is paused.") }
-        for state in WorkState.allCases {
-            guard let count = overview.counts[state], count > 0 else { continue }
-            display.say("\(state.rawValue.padding(toLength: 10, withPad: " ", startingAt: 0))\(count)")
-        }
-        if overview.counts.values.reduce(0, +) == 0 { display.say("no entries") }
+        show(overview.counts)
         if !overview.hostRows.isEmpty { display.say("") }
         for row in overview.hostRows {
             let counts = WorkState.allCases.compactMap { state in row.counts[state].map { "\($0) \(state.rawValue)" } }
@@ -152,10 +149,26 @@ struct QueuePrinter: Sendable {
         }
     }
 
+    /// Prints the numbers of entries by state.
+    func print(_ counts: [WorkState: Int]) {
+        guard printsJSON else { return show(counts) }
+        var line = JSONLine()
+        line.add(counts)
+        display.emit(line.text)
+    }
+
+    private func show(_ counts: [WorkState: Int]) {
+        for state in WorkState.allCases {
+            guard let count = counts[state], count > 0 else { continue }
+            display.say("\(state.rawValue.padding(toLength: 10, withPad: " ", startingAt: 0))\(count)")
+        }
+        if counts.values.reduce(0, +) == 0 { display.say("no entries") }
+    }
+
     private func json(_ overview: QueueOverview) -> JSONLine {
         var line = JSONLine()
         line.add("isPaused", overview.isPaused)
-        for state in WorkState.allCases { line.add(state.rawValue, Int64(overview.counts[state] ?? 0)) }
+        line.add(overview.counts)
         line.add(
             "hosts",
             overview.hostRows.map { row in
@@ -182,5 +195,11 @@ struct QueuePrinter: Sendable {
                 return object
             })
         return line
+    }
+}
+
+extension JSONLine {
+    fileprivate mutating func add(_ counts: [WorkState: Int]) {
+        for state in WorkState.allCases { add(state.rawValue, Int64(counts[state] ?? 0)) }
     }
 }

@@ -29,6 +29,10 @@ struct QueueRequestParts {
         shared.dependencies = Set(try QueueFilter.ids(options.all("after"), options))
         (shared.tag, shared.group) = (options.value("tag"), options.value("group"))
         shared.uniqueKey = options.value("unique")
+        shared.uniquePeriod = try QueueTime.seconds("unique-for", options)
+        guard shared.uniqueKey != nil || shared.uniquePeriod == nil else {
+            throw options.usage("--unique-for requires --unique")
+        }
         if let text = try options.choice("priority"), let index = QueueAction.priorities.firstIndex(of: text) {
             shared.priority = [.veryLow, .low, .normal, .high, .veryHigh][index]
         }

@@ -118,6 +118,15 @@ enum QueueTime {
         return number * (factor ?? 1)
     }
 
+    /// Returns the duration of an option in seconds; nil if it is not given.
+    static func seconds(_ name: String, _ options: Options) throws(ToolError) -> TimeInterval? {
+        guard let text = options.value(name) else { return nil }
+        guard let seconds = seconds(text) else {
+            throw options.usage("--\(name) takes a time such as 90, 10m, 2h or 7d")
+        }
+        return seconds
+    }
+
     /// Returns the time of an option, relative to now or in ISO 8601.
     static func date(_ name: String, _ options: Options) throws(ToolError) -> Date? {
         guard let text = options.value(name) else { return nil }

@@ -78,6 +78,39 @@ import Testing
         #expect(next.output.contains("/none/2") && next.output.contains("/none/0") && !next.output.contains("/none/3"))
     }
 
+    @Test(arguments: QueueGround.Store.available)
+    func `wait ends when its entries have ended`(_ store: QueueGround.Store) async throws {
+        let ground = try QueueGround(store), bench = ground.bench
+        bench.server.route("GET", "/good", .text("good"))
+        bench.server.route("GET", "/bad", .status(404))
+        let good = try await ground.add(bench.url("/good"), "--group", "g")
+        let bad = try await ground.add(bench.url("/bad"), "--group", "g")
+        let late = try await ground.queue("wait", good.text, "--within", "0.1")
+        #expect(late.status == 6 && late.errors == "convoy: not all entries have ended after 0.1 s\n", "\(late.errors)")
+        let waiting = try ToolProcess(
+            ["queue", "wait", good.text] + ground.arguments, in: bench.scratch.url)
+        #expect(try await ground.work("--until-empty").status == 1)
+        let waited = try await waiting.finished()
+        #expect(waited.status == 0 && waited.output.hasPrefix("\(good.text) done "), "\(waited.output)\(waited.errors)")
+        let group = try await ground.queue("wait", "--group", "g")
+        #expect(group.status == 1 && group.output == "done      1\nfailed    1\n", "\(group.output)")
+        let both = try await ground.queue("wait", good.text, bad.text, "--json", "--within", "1m")
+        #expect(both.status == 1)
+        #expect(try both.objects().map { $0["state"] as? String } == ["done", "failed"])
+    }
+
+    @Test func `entries are rescheduled, and a unique key can apply for a period`() async throws {
+        let ground = try QueueGround(), url = ground.bench.url("/x")
+        let id = try await ground.add(url, "--not-before", "1h", "--unique", "k", "--unique-for", "1h")
+        #expect(try await ground.add(url, "--unique", "k", "--unique-for", "1h") == id)
+        #expect(try await ground.add(url, "--unique", "k", "--unique-for", "0") != id)
+        #expect(try await ground.queue("list", "--state", "waiting").outputLines.count == 1)
+        let moved = try await ground.queue("reschedule", id.text, "--not-before", "0")
+        #expect(moved.output == "1 entry rescheduled\n", "\(moved.errors)")
+        #expect(try await ground.queue("list", "--state", "ready").outputLines.count == 2)
+        #expect(try await ground.queue("reschedule", "--all", "--not-before", "2h").output == "2 entries rescheduled\n")
+    }
+
     @Test func `host limits are set individually and removed`() async throws {
         let ground = try QueueGround()
         #expect(try await ground.queue("limit", "*", "--jobs", "4").output == "all other hosts: 4 concurrent\n")
@@ -122,6 +155,14 @@ import Testing
         (["queue", "retry", "--store", "q"], "queue retry needs an id, a filter or --all"),
         (["queue", "purge", "--store", "q"], "queue purge needs an id, a filter or --all"),
         (["queue", "purge", "--store", "q", "--older-than", "x"], "--older-than takes a time such as 90, 10m, 2h or 7d"),
+        (["queue", "reschedule", "--store", "q", "--all"], "queue reschedule needs --not-before"),
+        (
+            ["queue", "reschedule", "--store", "q", "--not-before", "1h"],
+            "queue reschedule needs an id, a filter or --all"
+        ),
+        (["queue", "wait", "--store", "q"], "queue wait takes either entry IDs or --group"),
+        (["queue", "wait", "--store", "q", "x"], "'x' is not an entry ID: use an ID printed by queue list"),
+        (["queue", "add", "--store", "q", "--unique-for", "1h", "a.test"], "--unique-for requires --unique"),
         (["queue", "add", "--store", "q"], "no URL"),
         (["queue", "add", "--store", "q", "-o", "f", "a.test", "b.test"], "--output can be used with one URL only"),
         (
@@ -157,7 +198,7 @@ import Testing
         ),
     ]
 
-    private static let actions = "add, list, show, stats, retry, cancel, pause, resume, purge, limit, schedule or serve"
+    private static let actions = "add, list, show, wait, stats, retry, cancel, pause, resume, reschedule, purge, limit, schedule or serve"
 
     @Test(arguments: mistakes)
     func `a usage error prints one line and exits with status 2`(_ words: [String], _ line: String) async throws {
