@@ -16,7 +16,8 @@ import Testing
     // MARK: Occurrences
 
     @Test(arguments: [
-        (0, 0, SharedQueue.MissedOccurrences.once, [0], 10), (0, 9, .once, [0], 10), (0, 10, .once, [10], 20), (0, 1005, .once, [1000], 1010), (5, 4, .all, [], 5),
+        (0, 0, SharedQueue.MissedOccurrences.once, [0], 10), (0, 9, .once, [0], 10), (0, 10, .once, [10], 20),
+        (0, 1005, .once, [1000], 1010), (5, 4, .all, [], 5),
         (0, 35, .all, [0, 10, 20, 30], 40), (0, 10, .skip, [10], 20),
     ])
     func `due occurrences follow the policy`(
@@ -59,7 +60,9 @@ import Testing
             "UPDATE schedule SET next = \(store.dialect.wall) - $1", [.integer(microseconds)])
     }
 
-    @Test(arguments: StoreKind.available) func `one of several workers enqueues an occurrence`(_ kind: StoreKind) async throws {
+    @Test(arguments: StoreKind.available) func `one of several workers enqueues an occurrence`(
+        _ kind: StoreKind
+    ) async throws {
         let test = try TestStore(kind), store = try test.open()
         var item = WorkItem.plain(host: "a.example", tag: "t") { item in
             (item.batch, item.priority, item.body, item.timeLimit) = ("g", 4, [1, 2, 3], 3_600_000_000)
@@ -130,7 +133,9 @@ import Testing
 
     @Test(arguments: StoreKind.available) func `a schedule of a later version is left alone`(_ kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
-        for name in ["bad zone", "bad times", "bad policy", "good"] { try store.schedule(name, .every(600), .once, .plain()) }
+        for name in ["bad zone", "bad times", "bad policy", "good"] {
+            try store.schedule(name, .every(600), .once, .plain())
+        }
         try due(store)
         let changes = [
             "cron = '@daily', zone = 'Moon/Base', period = NULL WHERE name = 'bad zone'",

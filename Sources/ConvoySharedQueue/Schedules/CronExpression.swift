@@ -48,7 +48,9 @@ public struct CronExpression: Sendable, Hashable {
         let weekdays = try Self.field(fields[4], "day of the week", 0...7, names: Self.weekdayNames, first: 0)
         self.weekdays = weekdays | weekdays >> 7 & 1
         matchesBothDays = fields[2].hasPrefix("*") || fields[4].hasPrefix("*")
-        guard next(after: 0, in: .gmt) != nil else { throw .invalidSchedule("The day \(fields[2]) \(fields[3]) never occurs.") }
+        guard next(after: 0, in: .gmt) != nil else {
+            throw .invalidSchedule("The day \(fields[2]) of the month \(fields[3]) never occurs.")
+        }
     }
 
     // MARK: Parsing

@@ -162,15 +162,17 @@ extension WorkStore {
             var items: [WorkItem] = []
             for schedule in due {
                 let (occurrences, next) = schedule.recurrence.due(from: schedule.next, now: now, missed: schedule.missed)
-                items += occurrences.map { schedule.template.item(schedule.body, late: now.subtractingReportingOverflow($0).partialValue) }
+                for occurrence in occurrences {
+                    let (late, _) = now.subtractingReportingOverflow(occurrence)
+                    items.append(schedule.template.item(schedule.body, late: late))
+                }
                 _ = try database.query(
                     "UPDATE schedule SET next = $2, last = $3 WHERE name = $1",
                     [.text(schedule.name), .integer(next), .integer(occurrences.last ?? schedule.last)])
             }
             try add(items)
             let wait = try database.query("SELECT min(e.next) - \(dialect.wall) FROM schedule AS e", []).first?.integer(0)
-            // Do not look for schedules that another worker has locked, or that this version does not support, again and
-            // again.
+            // Do not search permanently for schedules that this version does not support.
             return wait.map { $0 > 0 ? $0 : 1_000_000 }
         }
     }

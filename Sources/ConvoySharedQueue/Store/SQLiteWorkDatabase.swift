@@ -87,7 +87,8 @@ final class SQLiteWorkDatabase: WorkDatabase {
         ])
 
     static let dialect = WorkDialect(
-        now: QueueClock.function, wall: "CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)", forUpdate: "", forUpdateSkippingLocked: "", forShare: "",
+        now: QueueClock.function, wall: "CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)", forUpdate: "",
+        forUpdateSkippingLocked: "", forShare: "",
         using: { " INDEXED BY \($0)" },
         rows: { parameter, columns in
             let list = columns.enumerated().map { index, column in

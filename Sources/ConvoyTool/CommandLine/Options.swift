@@ -101,6 +101,13 @@ struct Options {
         }
     }
 
+    /// Returns these options with other values for some of them; nil removes an option.
+    func replacing(_ values: [String: [String]?]) -> Options {
+        var options = self
+        for (name, value) in values { options.values[name] = value }
+        return options
+    }
+
     /// Returns an error that refers to the help. For each configured option in the text, the error mentions the
     /// configuration.
     func usage(_ text: String) -> ToolError {

@@ -9,6 +9,9 @@ enum QueueAction: String, CaseIterable, Sendable {
     /// The values of `--priority`.
     static let priorities = ["very-low", "low", "normal", "high", "very-high"]
 
+    /// The values of `--failed-dependency`.
+    static let policies = ["hold", "run", "fail"]
+
     private static let filters: Set<String> = ["state", "tag", "group", "host"]
 
     /// The options of this action, in addition to those that all actions support.
@@ -25,7 +28,7 @@ enum QueueAction: String, CaseIterable, Sendable {
         case .purge: Self.filters.union(["all", "older-than"])
         case .limit: ["jobs", "rate", "retries"]
         case .schedule:
-            Set(OptionTable.entries.map(\.name)).subtracting(["after", "not-before"])
+            Set(OptionTable.entries.map(\.name)).subtracting(["input-file", "after", "failed-dependency", "not-before"])
                 .union(OptionTable.schedules.map(\.name)).union(["header", "user-agent", "tag", "group"])
         case .serve: ["port"]
         }
@@ -49,7 +52,7 @@ enum QueueAction: String, CaseIterable, Sendable {
 
     /// The arguments and description of each action, for the help.
     static let rows: [(left: String, right: String)] = [
-        ("add URL...", "add requests and print the ids of their entries"),
+        ("add [URL]...", "add requests, also of lists (-i), and print the ids of their entries"),
         ("list", "print entries in the order they were added"),
         ("show ID...", "print the details and results of entries"),
         ("wait [ID]...", "wait until entries, or those of --group, have ended"),

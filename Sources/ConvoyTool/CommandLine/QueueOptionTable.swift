@@ -84,6 +84,15 @@ extension OptionTable {
 
     static let entries: [ToolOption] = [
         .value(
+            "input-file", "i", "FILE", completes: .file, in: .entries, of: [.queue], repeats: true, once: true,
+            "read URLs from FILE, - for standard input",
+            """
+            Each line is a URL. Lines below it that begin with a space or a tab apply to that URL: out=NAME and dir=DIR, as \
+            in the lists of get, and method, data, header, folder, tag, group, after, failed-dependency, priority, \
+            not-before, deadline, timeout, attempts, unique and unique-for, in the form NAME=VALUE. The requests of a list \
+            are added in steps of a thousand, once all of its lines have been checked; those of a pipe as they arrive.
+            """),
+        .value(
             "method", "X", "METHOD", in: .entries, of: [.queue], once: true, "the method (default: GET, or POST with data)"),
         .value("data", nil, "TEXT", in: .entries, of: [.queue], once: true, "send TEXT as the body"),
         .value(
@@ -106,6 +115,10 @@ extension OptionTable {
             "after", nil, "ID", in: .entries, of: [.queue], repeats: true, once: true, "start after this entry has succeeded"
         ),
         .value(
+            "failed-dependency", nil, "POLICY", completes: .oneOf(QueueAction.policies), in: .entries, of: [.queue],
+            once: true, "if an --after entry fails: hold (default), run or fail",
+            "A held entry starts after a retry of the failed one has succeeded, or if it is retried itself."),
+        .value(
             "priority", nil, "LEVEL", completes: .oneOf(QueueAction.priorities), in: .entries, of: [.queue], once: true,
             "very-low, low, normal, high or very-high", "Each level counts as 15 minutes of waiting time."),
         .value(
@@ -115,6 +128,8 @@ extension OptionTable {
         .value(
             "deadline", nil, "TIME", in: .entries, of: [.queue], once: true, "fail unless the last attempt starts by TIME"
         ),
+        .value(
+            "timeout", nil, "SECONDS", in: .entries, of: [.queue], once: true, "timeout without data (default: 60)"),
         .value("attempts", nil, "N", in: .entries, of: [.queue], once: true, "fail after N attempts (default: 25)"),
         .value(
             "unique", nil, "KEY", in: .entries, of: [.queue], once: true, "add once; print the existing entry with KEY"),

@@ -107,11 +107,16 @@ enum DownloadList {
         }
     }
 
-    private static func read(option: String, into item: inout DownloadItem) throws(ToolError) {
-        let parts = option.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+    /// Returns the name and the value of an option.
+    static func option(_ text: String) throws(ToolError) -> (name: String, value: String) {
+        let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         let name = parts[0].trimmingCharacters(in: .whitespaces)
         guard parts.count == 2 else { throw .usage("the option '\(Printable.line(name))' has no value: use NAME=VALUE") }
-        let value = parts[1].trimmingCharacters(in: .whitespaces)
+        return (name, parts[1].trimmingCharacters(in: .whitespaces))
+    }
+
+    private static func read(option: String, into item: inout DownloadItem) throws(ToolError) {
+        let (name, value) = try self.option(option)
         switch name {
         case "out":
             guard let path = RelativePath.normalized(value) else {

@@ -7,20 +7,45 @@ import FoundationNetworking
 /// `convoy queue add`: adds requests to a queue.
 enum QueueAdd {
     static func run(_ options: Options, _ queue: SharedQueue, _ printer: QueuePrinter) throws(ToolError) -> ExitStatus {
-        let texts = options.arguments.dropFirst()
-        guard !texts.isEmpty else { throw options.usage("no URL") }
-        if texts.count > 1, let name = ["output", "folder", "unique"].first(where: options.has) {
-            throw options.usage("--\(name) can be used with one URL only")
+        let texts = options.arguments.dropFirst(), lists = options.all("input-file")
+        guard !texts.isEmpty || !lists.isEmpty else { throw options.usage("no URL") }
+        if texts.count > 1 || !lists.isEmpty, let name = ["output", "folder", "unique"].first(where: options.has) {
+            throw options.usage("--\(name) can be used with one URL only\(lists.isEmpty ? "" : ", or in a list")")
+        }
+        guard (lists + [options.value("body")]).count(where: { $0 == "-" }) < 2 else {
+            throw options.usage("standard input can be read only once")
         }
         let parts = try QueueRequestParts(options)
-        var requests: [SharedRequest] = []
-        for text in texts { requests.append(try parts.request(text)) }
+        let given = try texts.map { text throws(ToolError) in try parts.request(text) }
+        let readers = try lists.map { path throws(ToolError) in QueueListReader(try ListReader(path), options, parts) }
+        for reader in readers { try reader.check() }
         warn(options, printer.display)
-        let prepared = requests
         try QueueCall.connect(queue, printer.display, options, makes: true)
-        let ids = try QueueCall.result { try await queue.enqueue(prepared) }
-        for (id, request) in zip(ids, prepared) { printer.print(added: id, isNew: id == request.id) }
+        try add(given, queue, printer)
+        var count = given.count
+        do throws(ToolError) {
+            for reader in readers {
+                while let requests = try reader.next(Self.step) {
+                    try add(requests, queue, printer)
+                    count += requests.count
+                }
+            }
+        } catch {
+            if count > 0 { printer.display.complain("\(QueueText.count(count)) added before the failure") }
+            throw error
+        }
         return .success
+    }
+
+    /// The maximum number of requests to add in one transaction.
+    private static let step = 1000
+
+    private static func add(
+        _ requests: [SharedRequest], _ queue: SharedQueue, _ printer: QueuePrinter
+    ) throws(ToolError) {
+        guard !requests.isEmpty else { return }
+        let ids = try QueueCall.result { try await queue.enqueue(requests) }
+        for (id, request) in zip(ids, requests) { printer.print(added: id, isNew: id == request.id) }
     }
 
     /// Reports the headers that are not stored.

@@ -25,8 +25,15 @@ struct QueueRequestParts {
         }
         var request = try headers.request(for: url)
         request.httpMethod = try method(hasBody: body != nil)
+        if let timeout = try options.seconds("timeout") {
+            guard timeout > 0 else { throw options.usage("--timeout takes more than 0 seconds") }
+            request.timeoutInterval = timeout
+        }
         var shared = try entry(request)
         shared.dependencies = Set(try QueueFilter.ids(options.all("after"), options))
+        if let text = try options.choice("failed-dependency"), let index = QueueAction.policies.firstIndex(of: text) {
+            shared.failedDependencyPolicy = [.hold, .run, .fail][index]
+        }
         (shared.tag, shared.group) = (options.value("tag"), options.value("group"))
         shared.uniqueKey = options.value("unique")
         shared.uniquePeriod = try QueueTime.seconds("unique-for", options)

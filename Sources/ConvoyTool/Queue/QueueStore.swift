@@ -98,7 +98,8 @@ enum QueueCall {
         return switch error {
         case .unavailable: ToolError(text: line, status: .failed(.connection))
         case .diskFull: .disk(line)
-        case .unsuitableRequest, .invalidSchedule, .secretInURL, .bodyTooLong, .unreadableBody, .unknownDependency, .dependencyCycle:
+        case .unsuitableRequest, .secretInURL, .bodyTooLong, .unreadableBody, .unknownDependency, .dependencyCycle,
+            .invalidSchedule:
             .usage(line)
         default: .failure(line)
         }

@@ -198,7 +198,8 @@ import Testing
         ),
     ]
 
-    private static let actions = "add, list, show, wait, stats, retry, cancel, pause, resume, reschedule, purge, limit, schedule or serve"
+    private static let actions =
+        "add, list, show, wait, stats, retry, cancel, pause, resume, reschedule, purge, limit, schedule or serve"
 
     @Test(arguments: mistakes)
     func `a usage error prints one line and exits with status 2`(_ words: [String], _ line: String) async throws {
