@@ -117,7 +117,7 @@ package struct HostShare: Sendable, Equatable {
     }
 }
 
-/// The limits that all workers of a ``SharedQueue`` share for a host.
+/// The limits that all workers of a ``SharedQueue`` share for a host, or for a tag.
 public struct HostLimits: Sendable, Hashable {
     /// The maximum number of concurrent requests, at least one; nil for no limit.
     public var maximumConcurrentRequests: Int? {

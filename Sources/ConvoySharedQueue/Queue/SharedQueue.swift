@@ -198,6 +198,22 @@ public final class SharedQueue: Sendable {
         try await thread.perform { store throws(SharedQueueError) in try store.setLimits(limits, host: name) }
     }
 
+    /// Sets the limits that all workers share for a tag, in addition to those of hosts. ``HostLimits/retryShare`` has no
+    /// effect.
+    ///
+    /// - Parameters:
+    ///   - limits: The limits; nil to remove them.
+    ///   - tag: The tag; an empty string for entries without a tag.
+    public func setLimits(_ limits: HostLimits?, tag: String) async throws(SharedQueueError) {
+        let tag = try SharedRequest.name(tag, "tag")
+        try await thread.perform { store throws(SharedQueueError) in try store.setLimits(limits, tag: tag) }
+    }
+
+    /// Returns the tags that have limits, at most 1,000.
+    public func tagLimits() async throws(SharedQueueError) -> [String: HostLimits] {
+        try await thread.perform { store throws(SharedQueueError) in try store.tagLimits() }
+    }
+
     /// Opens the gate of a host early, after the host has responded with 429 or 503.
     public func openGate(host: String) async throws(SharedQueueError) {
         let name = try Self.authority(host)

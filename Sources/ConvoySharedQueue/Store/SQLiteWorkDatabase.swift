@@ -144,7 +144,7 @@ final class SQLiteWorkDatabase: WorkDatabase {
                 ORDER BY e.place, e.sequence LIMIT $2
                 """, [.text(lane.name), .integer(Int64(lane.count))])
             {
-                let place = row.integer(WorkStore.standingColumnCount - 1)
+                let place = row.integer(WorkStore.rankColumn)
                 found.append((place ?? 0, row.integer(WorkStore.standingColumnCount) ?? 0, row))
             }
         }

@@ -111,6 +111,7 @@ package struct WorkLane: Sendable, Hashable {
 
     init(tag: String, host: String) { name = "\(tag)\(Self.separator)\(host)" }
 
+    var tag: String { String(name.prefix { $0 != Self.separator }) }
     var host: String { name.firstIndex(of: Self.separator).map { String(name[name.index(after: $0)...]) } ?? name }
 }
 

@@ -41,6 +41,8 @@ package struct WorkClaim: Sendable {
     /// Whether entries were ready but exceeded the number of concurrent requests of their host, so that they may be
     /// claimed when other entries have ended, which is announced.
     package var isHeldBack = false
+    /// Whether fewer entries than possible were claimed to be fair to all tags, so that another claim may find more.
+    package var isPartial = false
 }
 
 extension WorkStore {
@@ -52,7 +54,11 @@ extension WorkStore {
     /// - Parameters:
     ///   - worker: The worker that leases the entries. It must be registered.
     ///   - tags: The tags of the entries to lease; nil for all.
-    package func claim(worker: UUID, limit: Int, tags: [String]?) throws(SharedQueueError) -> WorkClaim {
+    ///   - weights: The weights by which the entries are distributed among tags, 1 by default; nil for the order of their
+    ///     ranks only.
+    package func claim(
+        worker: UUID, limit: Int, tags: [String]?, weights: [String: Double]? = nil
+    ) throws(SharedQueueError) -> WorkClaim {
         guard limit > 0 else { return WorkClaim() }
         // Usually nothing is ready, which can be detected without a transaction.
         let ready = try lanes(tags)
@@ -68,27 +74,43 @@ extension WorkStore {
             claim.wait = [claim.wait, seen.claim.wait].compactMap(\.self).min()
             claim.isHeldBack = claim.isHeldBack || seen.claim.isHeldBack
             guard !lanes.isEmpty else { return claim }
-            let count = lanes.count == 1 ? limit : max(1, 2 * limit / lanes.count)
             var allowed = shares.mapValues(\.allowance)
-            for index in lanes.indices { lanes[index].count = min(count, limit, allowed[lanes[index].host] ?? .max) }
-            var picked: [LockedEntry] = []
-            for row in try database.pick(lanes, limit: limit) {
-                guard let entry = LockedEntry(row) else { continue }
-                if let left = allowed[entry.host] {
-                    guard left > 0 else { continue }
-                    allowed[entry.host] = left - 1
+            var quotas: [String: Int]?
+            if let weights {
+                let most = lanes.reduce(into: [String: Int]()) { most, lane in
+                    most[lane.tag] = allowed[Self.limitName(ofTag: lane.tag)] ?? limit
                 }
+                quotas = fairness.quotas(of: Set(most.keys), limit, weights, most: most)
+                lanes.removeAll { quotas?[$0.tag] == nil }
+            }
+            let count = lanes.count == 1 || weights != nil ? limit : max(1, 2 * limit / lanes.count)
+            for index in lanes.indices {
+                let most = lanes[index].limitNames.map { allowed[$0] ?? .max } + [quotas?[lanes[index].tag] ?? .max]
+                lanes[index].count = most.reduce(min(count, limit), min)
+            }
+            var picked: [LockedEntry] = []
+            let most = quotas == nil ? limit : lanes.reduce(0) { $0 + $1.count }
+            for row in try database.pick(lanes, limit: most) {
+                guard let entry = LockedEntry(row) else { continue }
+                let names = entry.limitNames
+                guard names.allSatisfy({ allowed[$0] ?? 1 > 0 }), quotas?[entry.tag] ?? 1 > 0 else { continue }
+                for name in names { allowed[name]? -= 1 }
+                quotas?[entry.tag]? -= 1
                 picked.append(entry)
+            }
+            if let quotas {
+                fairness.giveBack(quotas)
+                claim.isPartial = picked.count < limit
             }
             guard !picked.isEmpty else { return claim }
             for index in picked.indices { picked[index].standing.apply(.claim(worker: worker), now: now) }
             try write(picked, now)
             picked.removeAll { $0.standing.state != .leased }
             var changed: [String: HostShare] = [:]
-            for (host, state) in shares {
+            for (name, state) in shares {
                 var share = state.share
-                share.take(picked.count { $0.host == host }, now: now)
-                if share != state.share || share.limits.requestsPerSecond != nil { changed[host] = share }
+                share.take(picked.count { $0.limitNames.contains(name) }, now: now)
+                if share != state.share || share.limits.requestsPerSecond != nil { changed[name] = share }
             }
             try write(changed)
             claim.entries = try requests(of: picked, now)
@@ -104,11 +126,12 @@ extension WorkStore {
     private func look(_ lanes: [WorkLane], locks: Bool) throws(SharedQueueError) -> Found {
         let (now, isPaused, hasHosts) = try circumstances()
         guard !isPaused else { return (WorkClaim(isPaused: true), [], [:], now) }
-        let shares = hasHosts ? try allowances(of: Set(lanes.map(\.host)), now, locks: locks) : [:]
+        let shares = hasHosts ? try allowances(of: lanes, now, locks: locks) : [:]
         var claim = WorkClaim()
         if let first = shares.values.compactMap({ $0.share.nextTime(after: now) }).min() { claim.wait = first - now }
         claim.isHeldBack = shares.contains { $0.value.allowance == 0 && $0.value.share.nextTime(after: now) == nil }
-        return (claim, lanes.filter { shares[$0.host]?.allowance != 0 }, shares, now)
+        let open = lanes.filter { lane in lane.limitNames.allSatisfy { shares[$0]?.allowance != 0 } }
+        return (claim, open, shares, now)
     }
 
     /// Returns lanes with ready entries, starting after those of the last call.
@@ -151,32 +174,46 @@ extension WorkStore {
         ).compactMap { $0.text(0).map { WorkLane(name: $0) } }
     }
 
-    /// Returns the remaining allowances of hosts with limits or a gate. Optionally locks the rows of hosts with limits.
+    /// Returns the remaining allowances of the hosts and tags of lanes with limits or a gate, by the names of their rows.
+    /// Optionally locks the rows of those with limits.
     private func allowances(
-        of hosts: Set<String>, _ now: Int64, locks: Bool
+        of lanes: [WorkLane], _ now: Int64, locks: Bool
     ) throws(SharedQueueError) -> [String: (share: HostShare, allowance: Int)] {
-        let shares = try shares(of: hosts, now, locks: locks)
-        guard !shares.isEmpty else { return [:] }
-        var leased: [String: Int] = [:]
-        let counted = shares.filter { $0.value.limits.maximumConcurrentRequests != nil }
-        if !counted.isEmpty {
-            var rows = WorkRowsText()
-            for host in counted.keys { rows.append([.text(host)]) }
-            for row in try database.query(
-                """
-                SELECT e.host, count(*) FROM entry AS e
-                WHERE e.state = \(WorkState.leased.code)
-                    AND e.host IN (SELECT host FROM \(dialect.rows("$1", [("host", .text)])) AS r) GROUP BY e.host
-                """, [rows.value])
-            {
-                if let host = row.text(0) { leased[host] = row.int(1) }
-            }
+        let hosts = try shares(of: Set(lanes.map(\.host)), now, locks: locks)
+        let tags = try shares(ofTags: Set(lanes.map(\.tag)), locks: locks)
+        var leased = try leasedCounts("host", hosts)
+        let tagNames = Dictionary(lanes.map { ($0.tag, Self.limitName(ofTag: $0.tag)) }) { $1 }
+        let limitedTags = tagNames.compactMap { tag, name in tags[name].map { (tag, $0) } }
+        for (tag, count) in try leasedCounts("tag", Dictionary(limitedTags) { $1 }) {
+            leased[Self.limitName(ofTag: tag)] = count
         }
-        return shares.mapValuesWithKeys { host, share in
+        var allowances: [String: (share: HostShare, allowance: Int)] = [:]
+        for (name, share) in hosts.merging(tags, uniquingKeysWith: { $1 }) {
             var share = share
-            let allowance = share.allowance(leased: leased[host] ?? 0, now: now)
-            return (share, allowance)
+            let allowance = share.allowance(leased: leased[name] ?? 0, now: now)
+            allowances[name] = (share, allowance)
         }
+        return allowances
+    }
+
+    /// Returns the numbers of leased entries by host or tag, for those whose concurrent requests are limited.
+    private func leasedCounts(
+        _ column: String, _ shares: [String: HostShare]
+    ) throws(SharedQueueError) -> [String: Int] {
+        let counted = shares.filter { $0.value.limits.maximumConcurrentRequests != nil }
+        guard !counted.isEmpty else { return [:] }
+        var rows = WorkRowsText(), counts: [String: Int] = [:]
+        for name in counted.keys { rows.append([.text(name)]) }
+        for row in try database.query(
+            """
+            SELECT e.\(column), count(*) FROM entry AS e
+            WHERE e.state = \(WorkState.leased.code)
+                AND e.\(column) IN (SELECT name FROM \(dialect.rows("$1", [("name", .text)])) AS r) GROUP BY e.\(column)
+            """, [rows.value])
+        {
+            if let name = row.text(0) { counts[name] = row.int(1) }
+        }
+        return counts
     }
 
     /// Returns the requests of claimed entries, in the same order.
@@ -203,10 +240,12 @@ extension WorkStore {
     }
 }
 
-extension Dictionary {
-    fileprivate func mapValuesWithKeys<New>(_ body: (Key, Value) -> New) -> [Key: New] {
-        var new: [Key: New] = [:]
-        for (key, value) in self { new[key] = body(key, value) }
-        return new
-    }
+extension WorkLane {
+    /// The names of the rows whose limits apply to the entries.
+    var limitNames: [String] { [host, WorkStore.limitName(ofTag: tag)] }
+}
+
+extension WorkStore.LockedEntry {
+    /// The names of the rows whose limits apply to the entry.
+    var limitNames: [String] { [host, WorkStore.limitName(ofTag: tag)] }
 }

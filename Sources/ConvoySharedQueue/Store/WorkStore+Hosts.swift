@@ -5,6 +5,18 @@ extension WorkStore {
     /// The name under which the limits of all other hosts are stored.
     package static let everyHost = "*"
 
+    /// The name under which the limits of a tag are stored. No host begins with this character.
+    static func limitName(ofTag tag: String) -> String { "#\(tag)" }
+
+    /// Returns the shares of tags that have limits, by the names of their rows. Optionally locks them until the transaction
+    /// ends.
+    func shares(ofTags tags: Set<String>, locks: Bool) throws(SharedQueueError) -> [String: HostShare] {
+        var rows = WorkRowsText()
+        for tag in tags { rows.append([.text(Self.limitName(ofTag: tag))]) }
+        let names = dialect.rows("$1", [("name", .text)])
+        return try shares("e.is_own = 1 AND e.name IN (SELECT name FROM \(names) AS r)", [rows.value], locks: locks)
+    }
+
     /// Returns the shares of hosts that have limits or a gate, by host. Optionally creates the rows of those with
     /// limits, and locks them until the transaction ends.
     func shares(of hosts: Set<String>, _ now: Int64, locks: Bool) throws(SharedQueueError) -> [String: HostShare] {
@@ -110,6 +122,29 @@ extension WorkStore {
                     .real(limits?.retryShare), .real(share.tokens), .integer(share.refilled), .real(share.retries),
                 ])
             try database.announce(.work)
+        }
+    }
+
+    /// Sets the limits of a tag; nil removes them.
+    package func setLimits(_ limits: HostLimits?, tag: String) throws(SharedQueueError) {
+        let name = Self.limitName(ofTag: tag)
+        if let limits { return try setLimits(limits, host: name) }
+        try transaction { () throws(SharedQueueError) in
+            _ = try database.query("DELETE FROM host WHERE name = $1", [.text(name)])
+            try database.announce(.work)
+        }
+    }
+
+    /// Returns the limits of tags.
+    func tagLimits() throws(SharedQueueError) -> [String: HostLimits] {
+        let rows = try database.query(
+            """
+            SELECT e.name, e.jobs, e.rate FROM host AS e WHERE e.is_own = 1 AND e.name LIKE '#%' ORDER BY e.name LIMIT 1000
+            """, [])
+        return rows.reduce(into: [:]) { limits, row in
+            guard let name = row.text(0) else { return }
+            limits[String(name.dropFirst())] = HostLimits(
+                maximumConcurrentRequests: row.int(1), requestsPerSecond: row.real(2))
         }
     }
 

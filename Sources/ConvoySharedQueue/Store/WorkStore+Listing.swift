@@ -135,7 +135,7 @@ extension WorkStore {
         try database.query(
             """
             SELECT e.name, e.jobs, e.rate, e.retry_share, e.gate, \(dialect.now) FROM host AS e
-            WHERE e.is_own = 1 OR e.gate > \(dialect.now) ORDER BY e.name LIMIT 1000
+            WHERE (e.is_own = 1 OR e.gate > \(dialect.now)) AND e.name NOT LIKE '#%' ORDER BY e.name LIMIT 1000
             """, []
         ).compactMap { row in
             guard let host = row.text(0), let gate = row.integer(4), let now = row.integer(5) else { return nil }

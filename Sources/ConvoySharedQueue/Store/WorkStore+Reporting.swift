@@ -47,8 +47,10 @@ extension WorkStore {
             }
             try write(entries, now)
             try write(shares)
-            // Other workers may be waiting for a place among the concurrent requests of a host.
-            if shares.values.contains(where: { $0.limits.maximumConcurrentRequests != nil }) {
+            // Other workers may be waiting for a place among the concurrent requests of a host or a tag.
+            let tags = hasHosts ? try self.shares(ofTags: Set(entries.map(\.tag)), locks: false) : [:]
+            let limited = Array(shares.values) + tags.values
+            if limited.contains(where: { $0.limits.maximumConcurrentRequests != nil }) {
                 try database.announce(.work)
             }
             try write(Array(byID.values))

@@ -9,6 +9,8 @@ package final class WorkStore {
     var dialect: WorkDialect { database.dialect }
     /// The lanes at which the last claims stopped searching, by tags.
     var cursors: [String: WorkLane] = [:]
+    /// The shares that tags have received, for claims that are fair to all tags.
+    var fairness = TagFairness()
 
     /// The length, in bytes, from which no more rows are added to a statement. PostgreSQL rejects more than 256 MiB.
     var longRows = 32 << 20
@@ -34,13 +36,14 @@ package final class WorkStore {
     struct LockedEntry {
         var id: UUID
         var host: String
+        var tag: String
         var old: WorkStanding
         var standing: WorkStanding
 
         init?(_ row: WorkRow) {
             guard let id = row.id(0), let state = row.integer(1).flatMap({ WorkState(code: $0) }) else { return nil }
             self.id = id
-            host = row.text(18) ?? ""
+            (host, tag) = (row.text(18) ?? "", row.text(22) ?? "")
             var standing = WorkStanding()
             standing.state = state
             (standing.openDependencies, standing.failedDependencies) = (row.count(2), row.count(3))
@@ -53,7 +56,7 @@ package final class WorkStore {
             (standing.statusCode, standing.size, standing.error) = (row.int(13), row.integer(14), row.text(15))
             (standing.kept, standing.expires, standing.changed) = (row.integer(16), row.integer(17), row.integer(19) ?? 0)
             standing.hasBegun = row.integer(20) == 1
-            standing.rank = row.integer(21) ?? 0
+            standing.rank = row.integer(WorkStore.rankColumn) ?? 0
             (self.old, self.standing) = (standing, standing)
         }
     }
@@ -61,10 +64,13 @@ package final class WorkStore {
     /// The columns read by ``LockedEntry``, of the table `e`.
     package static let standingColumns = """
         e.id, e.state, e.open, e.failed, e.policy, e.forgiven, e.due, e.deadline, e.attempts, e.attempt_limit, \
-        e.sends_again, e.lease, e.worker, e.status, e.size, e.error, e.kept, e.expires, e.host, e.changed, e.begun, e.place
+        e.sends_again, e.lease, e.worker, e.status, e.size, e.error, e.kept, e.expires, e.host, e.changed, e.begun, e.place, \
+        e.tag
         """
+    /// The index of the rank in ``standingColumns``.
+    static let rankColumn = 21
     /// The number of columns in ``standingColumns``, after which queries add others.
-    package static let standingColumnCount = 22
+    package static let standingColumnCount = 23
 
     /// Reads entries, and locks them in the order of their identifiers until the transaction ends.
     func lock(_ ids: some Collection<UUID>) throws(SharedQueueError) -> [LockedEntry] {

@@ -43,6 +43,11 @@ public final class SharedQueueWorker: Sendable {
         public var maximumConcurrentJobs = 8
         /// The tags of the entries to execute; nil for all. An empty string selects entries without a tag.
         public var tags: [String]?
+        /// The weights by which this worker distributes its jobs among the tags that have ready entries, so that many
+        /// entries of one tag do not delay those of others. Tags that are not listed have the weight 1, and an empty string
+        /// stands for entries without a tag. Within a tag, entries begin by priority and age. The default is nil: priority
+        /// and age decide across all tags.
+        public var tagWeights: [String: Double]?
         /// The duration of the worker's leases, in seconds, unless they are renewed: the time for which the entries of
         /// a killed worker wait. The default is 60, the minimum is 1.
         public var leaseDuration: TimeInterval = 60

@@ -23,14 +23,15 @@ extension WorkerCore {
             return
         }
         shared.withLock { $0.hasWork = false }
-        let claim = try store.claim(worker: standing.worker, limit: room, tags: settings.tags)
+        let claim = try store.claim(
+            worker: standing.worker, limit: room, tags: settings.tags, weights: settings.tagWeights)
         if claim.isUnknown { return loseLeases(&standing) }
         let attempts = claim.entries.map { WorkAttempt($0, worker: standing.worker, claimed: start, core: self) }
         shared.withLock { shared in
             for attempt in attempts { shared.running[attempt.work.id] = attempt }
             shared.statistics.claimed += attempts.count
             // After a full claim, more entries may be ready.
-            if attempts.count == room { shared.hasWork = true }
+            if attempts.count == room || claim.isPartial && !attempts.isEmpty { shared.hasWork = true }
         }
         standing.isHeldBack = claim.isHeldBack
         for attempt in attempts { attempt.start() }

@@ -26,7 +26,7 @@ enum QueueAction: String, CaseIterable, Sendable {
         case .retry, .cancel, .pause, .resume: Self.filters.union(["all"])
         case .reschedule: Self.filters.union(["all", "not-before"])
         case .purge: Self.filters.union(["all", "older-than"])
-        case .limit: ["jobs", "rate", "retries"]
+        case .limit: ["jobs", "rate", "retries", "tag"]
         case .schedule:
             Set(OptionTable.entries.map(\.name)).subtracting(["input-file", "after", "failed-dependency", "not-before"])
                 .union(OptionTable.schedules.map(\.name)).union(["header", "user-agent", "tag", "group"])
@@ -61,7 +61,7 @@ enum QueueAction: String, CaseIterable, Sendable {
         ("pause, resume [ID]...", "pause or resume entries, or the whole queue"),
         ("reschedule [ID]...", "change the start time of entries to --not-before"),
         ("purge [ID]...", "remove done, failed or cancelled entries"),
-        ("limit HOST|'*'", "set the limits of a host, shared by all workers"),
+        ("limit [HOST|'*']", "set the limits of a host or --tag, shared by all workers"),
         ("schedule add NAME URL", "add a request periodically, at the times of --cron or --every"),
         ("schedule list", "print periodic requests"),
         ("schedule remove NAME...", "remove periodic requests"),

@@ -18,7 +18,15 @@ extension OptionTable {
         .value(
             "tag", nil, "TAG", in: .queue, of: [.work], repeats: true, "process only entries with this tag",
             "An empty TAG selects entries without a tag."),
-        .value("tag", nil, "TAG", in: .queue, of: [.queue], once: true, "entries with this tag; with add: set the tag"),
+        .value(
+            "tag", nil, "TAG", in: .queue, of: [.queue], once: true, "entries with this tag; with add: set the tag",
+            "With limit, the limits are those of the tag, in addition to those of hosts."),
+        .flag(
+            "fair", nil, in: .queue, of: [.work], "distribute the jobs equally among tags",
+            "By default, priority and age decide across all tags, so that many entries of one tag delay those of others."),
+        .value(
+            "weight", nil, "TAG=N", in: .queue, of: [.work], repeats: true, "weight of a tag, with --fair (default: 1)",
+            "An empty TAG stands for entries without a tag. N may be a fraction."),
         .value(
             "state", nil, "STATE", completes: .oneOf(QueueAction.states), in: .queue, of: [.queue], repeats: true,
             once: true,

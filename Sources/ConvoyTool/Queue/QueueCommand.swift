@@ -102,11 +102,13 @@ enum QueueCommand {
 /// `convoy queue limit`: sets the limits of a host.
 enum QueueLimit {
     static func run(_ options: Options, _ queue: SharedQueue, _ printer: QueuePrinter) throws(ToolError) -> ExitStatus {
-        let words = options.arguments.dropFirst()
-        guard let host = words.first, words.count == 1 else {
+        let words = options.arguments.dropFirst(), tag = options.value("tag")
+        guard words.count + (tag == nil ? 0 : 1) == 1 else {
             throw options.usage(
-                words.isEmpty ? "no host given; '*' sets the limits of all other hosts" : "only one host can be given")
+                words.isEmpty
+                    ? "no host given; '*' sets the limits of all other hosts" : "only one host or --tag can be given")
         }
+        let host = words.first ?? ""
         guard ["jobs", "rate", "retries"].contains(where: options.has) else {
             throw options.usage("no limit given: use --jobs, --rate or --retries")
         }
@@ -117,16 +119,22 @@ enum QueueLimit {
         }
         let name = host == "*" ? nil : host
         try QueueCall.connect(queue, printer.display, options, makes: true)
+        if tag != nil, options.has("retries") { throw options.usage("--retries cannot be combined with --tag") }
         let limits = try QueueCall.result {
-            var limits = try await queue.hosts().first { $0.name == host }?.limits ?? HostLimits()
+            var limits =
+                if let tag { try await queue.tagLimits()[tag] ?? HostLimits() } else {
+                    try await queue.hosts().first { $0.name == host }?.limits ?? HostLimits()
+                }
             if let jobs { limits.maximumConcurrentRequests = jobs.map { Int($0) } }
             if let rate { limits.requestsPerSecond = rate }
             if let retries { limits.retryShare = retries }
             // If all limits of a host have been removed, the limits of all other hosts apply to it again.
-            try await queue.setLimits(limits == HostLimits() ? nil : limits, host: name)
+            let new = limits == HostLimits() ? nil : limits
+            if let tag { try await queue.setLimits(new, tag: tag) } else { try await queue.setLimits(new, host: name) }
             return limits
         }
-        printer.display.say("\(name.map { Printable.line($0) } ?? "all other hosts"): \(QueueText.limits(limits))")
+        let subject = tag.map { QueueText.tag($0) } ?? name ?? "all other hosts"
+        printer.display.say("\(Printable.line(subject)): \(QueueText.limits(limits))")
         return .success
     }
 

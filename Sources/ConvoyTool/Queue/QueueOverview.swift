@@ -6,6 +6,7 @@ struct QueueOverview: Sendable {
     var counts: [WorkState: Int] = [:]
     var countsByHost: [String: [WorkState: Int]] = [:]
     var hosts: [SharedQueue.Host] = []
+    var tagLimits: [String: HostLimits] = [:]
     var workers: [SharedQueue.Worker] = []
     var isPaused = false
 
@@ -18,6 +19,7 @@ struct QueueOverview: Sendable {
         counts = try await queue.counts(filter)
         countsByHost = try await queue.countsByHost()
         hosts = try await queue.hosts()
+        tagLimits = try await queue.tagLimits()
         workers = try await queue.workers()
         isPaused = try await queue.isPaused()
     }
@@ -35,6 +37,8 @@ struct QueueOverview: Sendable {
 
 /// Functions that describe queues and entries for people.
 enum QueueText {
+    static func tag(_ tag: String) -> String { tag.isEmpty ? "no tag" : "tag \(tag)" }
+
     static func limits(_ limits: HostLimits) -> String {
         var parts: [String] = []
         if let jobs = limits.maximumConcurrentRequests { parts.append("\(jobs) concurrent") }

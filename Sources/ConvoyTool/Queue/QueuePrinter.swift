@@ -140,6 +140,10 @@ struct QueuePrinter: Sendable {
             let name = row.name == "*" ? "all other hosts" : row.name
             display.say(Printable.line("\(name): \(parts.joined(separator: "; "))"))
         }
+        if !overview.tagLimits.isEmpty { display.say("") }
+        for (tag, limits) in overview.tagLimits.sorted(by: { $0.key < $1.key }) {
+            display.say(Printable.line("\(QueueText.tag(tag)): \(QueueText.limits(limits))"))
+        }
         if !overview.workers.isEmpty { display.say("") }
         for worker in overview.workers {
             display.say(
@@ -181,6 +185,15 @@ struct QueuePrinter: Sendable {
                 host.add("rate", row.host?.limits.requestsPerSecond.map { QueueText.number($0) })
                 host.add("closedUntil", row.host?.closedUntil.map(QueueTime.text))
                 return host
+            })
+        line.add(
+            "tags",
+            overview.tagLimits.sorted { $0.key < $1.key }.map { tag, limits in
+                var object = JSONLine()
+                object.add("tag", tag)
+                object.add("jobs", limits.maximumConcurrentRequests.map(Int64.init))
+                object.add("rate", limits.requestsPerSecond.map { QueueText.number($0) })
+                return object
             })
         line.add(
             "workers",

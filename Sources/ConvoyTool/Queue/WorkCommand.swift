@@ -59,6 +59,16 @@ enum WorkCommand {
         var settings = SharedQueueWorker.Settings()
         settings.maximumConcurrentJobs = try options.integer("jobs", in: 1...256) ?? 6
         if options.has("tag") { settings.tags = options.all("tag") }
+        if options.has("fair") { settings.tagWeights = [:] }
+        for text in options.all("weight") {
+            guard let sign = text.lastIndex(of: "="), let weight = Double(text[text.index(after: sign)...]),
+                (0.001...1000).contains(weight), options.has("fair")
+            else {
+                throw options.usage(
+                    options.has("fair") ? "--weight takes TAG=N, with N from 0.001 to 1000" : "--weight requires --fair")
+            }
+            settings.tagWeights?[String(text[..<sign])] = weight
+        }
         if let seconds = try options.seconds("lease") {
             guard (1...86_400).contains(seconds) else { throw options.usage("--lease takes from 1 to 86400 seconds") }
             settings.leaseDuration = seconds

@@ -122,6 +122,28 @@ import Testing
         #expect(try await ground.queue.hosts().map(\.name) == ["example.com"])
     }
 
+    @Test(arguments: QueueGround.Store.available)
+    func `tags have limits, and workers can be fair to them`(_ store: QueueGround.Store) async throws {
+        let ground = try QueueGround(store), bench = ground.bench
+        bench.server.route("GET", "/x", .text("ok"))
+        #expect(try await ground.queue("limit", "--tag", "t", "--jobs", "2").output == "tag t: 2 concurrent\n")
+        #expect(
+            try await ground.queue("limit", "--tag", "t", "--rate", "100").output == "tag t: 2 concurrent, 100 per second\n")
+        #expect(try await ground.queue("limit", "--tag", "", "--jobs", "3").output == "no tag: 3 concurrent\n")
+        let stats = try await ground.queue("stats")
+        #expect(
+            stats.output == "no entries\n\nno tag: 3 concurrent\ntag t: 2 concurrent, 100 per second\n", "\(stats.output)")
+        let json = try await ground.queue("stats", "--json").output
+        #expect(json.contains(#"{"tag":"t","jobs":2,"rate":"100"}"#), "\(json)")
+        for tag in ["t", "t", "u"] { _ = try await ground.add(bench.url("/x"), "--tag", tag) }
+        let done = try await ground.work("--until-empty", "--fair", "--weight", "t=2.5")
+        #expect(done.status == 0 && done.outputLines.last == "3 succeeded", "\(done.errors)")
+        #expect(
+            try await ground.queue("limit", "--tag", "t", "--jobs", "none", "--rate", "none").output
+                == "tag t: no limits of its own\n")
+        #expect(try await ground.queue.tagLimits().keys.sorted() == [""])
+    }
+
     @Test func `secrets are masked, rejected or reported, and never stored`() async throws {
         let ground = try QueueGround()
         let login = try await ground.queue("add", "https://ada:hunter2@example.com/")
@@ -183,6 +205,14 @@ import Testing
         (["queue", "limit", "--store", "q"], "no host given; '*' sets the limits of all other hosts"),
         (["queue", "limit", "--store", "q", "*"], "no limit given: use --jobs, --rate or --retries"),
         (["queue", "limit", "--store", "q", "*", "--jobs", "0"], "--jobs takes a whole number of at least 1, or none"),
+        (
+            ["queue", "limit", "--store", "q", "a.test", "--tag", "t", "--jobs", "1"],
+            "only one host or --tag can be given"
+        ),
+        (["queue", "limit", "--store", "q", "--tag", "t", "--retries", "1"], "--retries cannot be combined with --tag"),
+        (["work", "--store", "q", "--weight", "t=2"], "--weight requires --fair"),
+        (["work", "--store", "q", "--fair", "--weight", "t"], "--weight takes TAG=N, with N from 0.001 to 1000"),
+        (["work", "--store", "q", "--fair", "--weight", "t=0"], "--weight takes TAG=N, with N from 0.001 to 1000"),
         (["work", "--store", "q", "x"], "unexpected argument 'x'"),
         (["work", "--store", "q", "--lease", "0"], "--lease takes from 1 to 86400 seconds"),
         (["work", "--store", "q", "--folder", "x"], "--folder takes NAME=DIR"),
