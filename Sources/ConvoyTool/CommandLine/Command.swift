@@ -53,7 +53,7 @@ enum Command: String, CaseIterable, Sendable {
 
 /// The subject of a group of options. Each topic has a help page.
 enum Topic: String, CaseIterable, Sendable {
-    case workflow, queue, entries, storage, files, speed, requests, network, trust, output
+    case workflow, queue, entries, times, storage, files, speed, requests, network, trust, output
 
     /// A short description, for the help.
     var title: String {
@@ -61,6 +61,7 @@ enum Topic: String, CaseIterable, Sendable {
         case .workflow: "values, parts, reports"
         case .queue: "the store, filters, workers"
         case .entries: "what is added"
+        case .times: "start, limits, schedules"
         case .storage: "service, credentials, objects"
         case .files: "names, lists, checksums"
         case .speed: "jobs, rates, time limits"

@@ -2,8 +2,8 @@
 /// are all derived from this table.
 enum OptionTable {
     static let all =
-        workflow + queue + entries + schedules + storage + files + uploads + storageFiles + speed + requests + network
-        + trust + output
+        workflow + queue + entries + times + schedules + storage + files + uploads + storageFiles + speed + requests
+        + network + trust + output
 
     /// Returns the options of a command, in help order.
     static func options(of command: Command) -> [ToolOption] { all.filter { $0.commands.contains(command) } }

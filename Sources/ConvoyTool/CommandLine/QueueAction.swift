@@ -12,13 +12,14 @@ enum QueueAction: String, CaseIterable, Sendable {
     /// The values of `--failed-dependency`.
     static let policies = ["hold", "run", "fail"]
 
+    private static let requests = Set((OptionTable.entries + OptionTable.times).map(\.name))
     private static let filters: Set<String> = ["state", "tag", "group", "host"]
 
     /// The options of this action, in addition to those that all actions support.
     private var options: Set<String> {
         switch self {
         case .add:
-            Set(OptionTable.entries.map(\.name)).union(["header", "user-agent", "tag", "group"])
+            Self.requests.union(["header", "user-agent", "tag", "group"])
         case .list: Self.filters.union(["limit", "behind", "newest"])
         case .show: []
         case .wait: ["group", "within"]
@@ -28,7 +29,7 @@ enum QueueAction: String, CaseIterable, Sendable {
         case .purge: Self.filters.union(["all", "older-than"])
         case .limit: ["jobs", "rate", "retries", "tag"]
         case .schedule:
-            Set(OptionTable.entries.map(\.name)).subtracting(["input-file", "after", "failed-dependency", "not-before"])
+            Self.requests.subtracting(["input-file", "after", "failed-dependency", "not-before"])
                 .union(OptionTable.schedules.map(\.name)).union(["header", "user-agent", "tag", "group"])
         case .serve: ["port"]
         }
@@ -52,19 +53,16 @@ enum QueueAction: String, CaseIterable, Sendable {
 
     /// The arguments and description of each action, for the help.
     static let rows: [(left: String, right: String)] = [
-        ("add [URL]...", "add requests, also of lists (-i), and print the ids of their entries"),
-        ("list", "print entries in the order they were added"),
+        ("add [URL]...", "add requests, also of lists (-i); print their ids"),
+        ("list, stats", "print entries, or counts, workers and limits"),
         ("show ID...", "print the details and results of entries"),
         ("wait [ID]...", "wait until entries, or those of --group, have ended"),
-        ("stats", "print entry counts, workers and limits"),
         ("retry, cancel [ID]...", "retry or cancel entries"),
         ("pause, resume [ID]...", "pause or resume entries, or the whole queue"),
         ("reschedule [ID]...", "change the start time of entries to --not-before"),
         ("purge [ID]...", "remove done, failed or cancelled entries"),
-        ("limit [HOST|'*']", "set the limits of a host or --tag, shared by all workers"),
-        ("schedule add NAME URL", "add a request periodically, at the times of --cron or --every"),
-        ("schedule list", "print periodic requests"),
-        ("schedule remove NAME...", "remove periodic requests"),
+        ("limit [HOST|'*']", "set limits of a host or --tag for all workers"),
+        ("schedule add NAME URL", "add a request periodically; also list, remove NAME"),
         ("serve", "serve a web page of the queue on this machine"),
     ]
 }

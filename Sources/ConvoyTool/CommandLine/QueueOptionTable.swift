@@ -115,53 +115,57 @@ extension OptionTable {
             "download into DIR, on the worker's machine"),
         .value(
             "folder", nil, "NAME=PATH", in: .entries, of: [.queue], once: true,
-            "write the body to PATH in folder NAME of the worker"),
+            "write the body to PATH in folder NAME"),
         .flag(
-            "keep-body", nil, in: .entries, of: [.queue], once: true, "store the response body in the entry, up to 64 KiB",
-            "queue show prints the body."),
+            "keep-body", nil, in: .entries, of: [.queue], once: true, "store the response body in the entry",
+            "The body may have up to 64 KiB. queue show prints it."),
         .value(
             "after", nil, "ID", in: .entries, of: [.queue], repeats: true, once: true, "start after this entry has succeeded"
         ),
         .value(
             "failed-dependency", nil, "POLICY", completes: .oneOf(QueueAction.policies), in: .entries, of: [.queue],
-            once: true, "if an --after entry fails: hold (default), run or fail",
-            "A held entry starts after a retry of the failed one has succeeded, or if it is retried itself."),
+            once: true, "if an --after entry fails: hold, run or fail",
+            "The default is hold. A held entry starts after a retry of the failed one has succeeded, or if it is retried itself."
+        ),
         .value(
             "priority", nil, "LEVEL", completes: .oneOf(QueueAction.priorities), in: .entries, of: [.queue], once: true,
             "very-low, low, normal, high or very-high", "Each level counts as 15 minutes of waiting time."),
         .value(
-            "not-before", nil, "TIME", in: .entries, of: [.queue], once: true,
-            "start after TIME: 10m, or 2026-12-01T09:00:00Z",
-            "TIME is a delay in seconds, a delay with the unit m, h or d, or an ISO 8601 time."),
-        .value(
-            "deadline", nil, "TIME", in: .entries, of: [.queue], once: true, "fail unless the last attempt starts by TIME"
-        ),
-        .value(
-            "timeout", nil, "SECONDS", in: .entries, of: [.queue], once: true, "timeout without data (default: 60)"),
-        .value("attempts", nil, "N", in: .entries, of: [.queue], once: true, "fail after N attempts (default: 25)"),
-        .value(
             "unique", nil, "KEY", in: .entries, of: [.queue], once: true, "add once; print the existing entry with KEY"),
         .value(
             "unique-for", nil, "TIME", in: .entries, of: [.queue], once: true,
-            "add again after TIME despite --unique: 10m, 1d",
+            "add again after TIME despite --unique: 1d",
             "TIME counts from the time at which the existing entry was added. Without it, --unique applies while it exists."),
     ]
+    static let times: [ToolOption] = [
+        .value(
+            "not-before", nil, "TIME", in: .times, of: [.queue], once: true,
+            "start after TIME: 10m, 2026-12-01T09:00:00Z",
+            "TIME is a delay in seconds, a delay with the unit m, h or d, or an ISO 8601 time."),
+        .value(
+            "deadline", nil, "TIME", in: .times, of: [.queue], once: true, "fail unless the last attempt starts by TIME"
+        ),
+        .value(
+            "timeout", nil, "SECONDS", in: .times, of: [.queue], once: true, "timeout without data (default: 60)"),
+        .value("attempts", nil, "N", in: .times, of: [.queue], once: true, "fail after N attempts (default: 25)"),
+    ]
+
     static let schedules: [ToolOption] = [
         .value(
-            "cron", nil, "TIMES", in: .entries, of: [.queue], once: true, "schedule: add at these times: '30 9 * * mon-fri'",
+            "cron", nil, "TIMES", in: .times, of: [.queue], once: true, "schedule: add at these times: '30 9 * * 1-5'",
             """
             The fields are minute, hour, day of the month, month and day of the week, as in crontab. @hourly, @daily, \
             @weekly, @monthly and @yearly are abbreviations.
             """),
         .value(
-            "every", nil, "TIME", in: .entries, of: [.queue], once: true, "schedule: add at this interval: 90, 10m, 1d",
+            "every", nil, "TIME", in: .times, of: [.queue], once: true, "schedule: add at this interval: 90, 10m, 1d",
             "The first entry is added after one interval. The minimum is one second."),
         .value(
-            "time-zone", nil, "ZONE", in: .entries, of: [.queue], once: true, "schedule: time zone of --cron: Europe/Berlin",
+            "time-zone", nil, "ZONE", in: .times, of: [.queue], once: true, "schedule: time zone of --cron: Europe/Berlin",
             "The default is the time zone of this machine."),
         .value(
             "missed", nil, "POLICY", completes: .oneOf(SharedQueue.MissedOccurrences.allCases.map(\.rawValue)),
-            in: .entries, of: [.queue], once: true, "schedule: skip, once (default) or all",
+            in: .times, of: [.queue], once: true, "schedule: skip, once (default) or all",
             """
             Determines what is added when workers run again after times at which none was running: nothing, one entry, or \
             one for each time.

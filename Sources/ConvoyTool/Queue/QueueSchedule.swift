@@ -6,7 +6,8 @@ enum QueueSchedule {
     static func run(_ options: Options, _ queue: SharedQueue, _ printer: QueuePrinter) throws(ToolError) -> ExitStatus {
         let words = Array(options.arguments.dropFirst(2))
         let action = options.arguments.dropFirst().first
-        if action != "add", let option = options.given.first(where: { $0.option.topic == .entries })?.option {
+        let isOfRequest = { (option: ToolOption) in option.topic == .entries || option.topic == .times }
+        if action != "add", let option = options.given.first(where: { isOfRequest($0.option) })?.option {
             throw options.usage("queue schedule \(action ?? "") has no --\(option.name)")
         }
         switch action {

@@ -25,7 +25,7 @@ import Testing
         (["get", "--progress", "p"], ["plain"]), (["run", "--tls-min", ""], ["1.2", "1.3"]),
         (["completion", ""], ["bash", "zsh", "fish"]), (["help", "ma"], ["manual"]), (["get", "--jobs", ""], []),
         (["help", "run", "m"], ["manifest"]), (["get", "--help", "f"], ["files"]), (["run", "--checksum"], []),
-        (["get", ""], []), (["demo", "--j"], []), (["queue", "re"], ["retry", "resume"]),
+        (["get", ""], []), (["demo", "--j"], []), (["queue", "re"], ["retry", "resume", "reschedule"]),
         (["queue", "list", "--state", "f"], ["failed"]), (["work", "--help", "se"], ["service"]),
         (["s3", "re"], ["remove"]), (["s3", "put", "--addressing", "v"], ["virtual"]),
     ]
