@@ -77,6 +77,10 @@ enum SharedQueueRows {
             defer { attempt.check(actor) }
             try await attempt.queue().purge(SharedQueue.Filter())
         },
+        row("SharedQueue.reschedule(_:notBefore:)") { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().reschedule(SharedQueue.Filter(), notBefore: Date())
+        },
         row("SharedQueue.result(of:)") { actor, attempt in
             defer { attempt.check(actor) }
             let queue = try attempt.queue()
@@ -95,9 +99,29 @@ enum SharedQueueRows {
             defer { attempt.check(actor) }
             try await attempt.queue().retry(SharedQueue.Filter())
         },
+        row("SharedQueue.schedule(_:_:missed:request:)") { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().schedule("name", .every(60), request: attempt.shared())
+        },
+        row("SharedQueue.schedules()") { actor, attempt in
+            defer { attempt.check(actor) }
+            _ = try await attempt.queue().schedules()
+        },
         row("SharedQueue.setLimits(_:host:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().setLimits(HostLimits(maximumConcurrentRequests: 1))
+        },
+        row("SharedQueue.setLimits(_:tag:)") { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().setLimits(HostLimits(maximumConcurrentRequests: 1), tag: "tag")
+        },
+        row("SharedQueue.tagLimits()") { actor, attempt in
+            defer { attempt.check(actor) }
+            _ = try await attempt.queue().tagLimits()
+        },
+        row("SharedQueue.unschedule(_:)") { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().unschedule("name")
         },
         row("SharedQueue.workers()") { actor, attempt in
             defer { attempt.check(actor) }
@@ -106,6 +130,13 @@ enum SharedQueueRows {
     ]
 
     private static let worker = [
+        row("SharedQueue.waitForEntry(_:)") { actor, attempt in
+            defer { attempt.check(actor) }
+            let queue = try attempt.queue()
+            let id = try await attempt.entry(in: queue)
+            if attempt.ending != .error { try await queue.cancel(SharedQueue.Filter(id: id)) }
+            _ = try await queue.waitForEntry(id)
+        },
         row("SharedQueue.waitForGroup(_:)") { actor, attempt in
             defer { attempt.check(actor) }
             _ = try await attempt.queue().waitForGroup("group")
