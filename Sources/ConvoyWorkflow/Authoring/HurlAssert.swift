@@ -21,13 +21,15 @@ struct HurlAssert {
     private var isDigest = false
 
     /// Returns an expression for a line of `[Asserts]`, or nil if there is none.
-    static func expression(_ line: String, _ variables: HurlVariables) -> String? {
+    static func expression(_ line: String, _ variables: inout HurlVariables) -> String? {
         guard let tokens = tokens(of: line) else { return nil }
         var reader = HurlAssert(tokens: tokens[...], variables: variables)
         do throws(Failure) {
             let value = try reader.value(isCounted: tokens.contains(.word("count")) || tokens.contains(.word("includes")))
             let predicate = try reader.predicate(of: value)
-            return reader.tokens.isEmpty ? predicate : nil
+            guard reader.tokens.isEmpty else { return nil }
+            variables = reader.variables
+            return predicate
         } catch {
             return nil
         }

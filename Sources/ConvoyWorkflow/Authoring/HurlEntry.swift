@@ -1,4 +1,5 @@
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 
 /// A request of a file of Hurl, and its checks.
@@ -65,6 +66,8 @@ struct HurlEntry {
     }
 
     private mutating func addOption(_ option: (name: String, value: String), _ variables: inout HurlVariables) {
+        let takesTemplates = ["user", "output", "header"].contains(option.name)
+        guard takesTemplates || !option.value.contains("{{") else { return note("\(option.name): \(option.value)") }
         let value = variables.text(option.value, &draft)
         switch option.name {
         case "location", "location-trusted":
@@ -118,7 +121,7 @@ struct HurlEntry {
                 draft.removedHeaders.append("Content-Type")
             }
         case .hex, .base64:
-            let bytes = body.kind == .hex ? Data(hexadecimal: body.text) : Data(base64Encoded: body.text)
+            let bytes = body.kind == .hex ? ASCII.bytes(ofHexadecimal: body.text.utf8).map { Data($0) } : Data(base64Encoded: body.text)
             guard let text = bytes.flatMap({ String(validating: $0, as: UTF8.self) }), !text.contains("\0") else {
                 return note("a body of bytes")
             }
@@ -155,16 +158,19 @@ struct HurlEntry {
 
     // MARK: The response
 
-    mutating func expectHeader(_ field: (name: String, value: String), _ variables: HurlVariables) {
+    mutating func expectHeader(_ field: (name: String, value: String), _ variables: inout HurlVariables) {
         let line = "header \"\(field.name)\" includes \"\(field.value.replacing("\"", with: "\\\""))\""
         guard !field.value.contains("{{") else { return note("\(field.name): \(field.value)") }
-        addAssert(line, variables)
+        addAssert(line, &variables)
     }
 
-    mutating func addAssert(_ line: String, _ variables: HurlVariables) {
-        guard let expression = HurlAssert.expression(line, variables),
+    mutating func addAssert(_ line: String, _ variables: inout HurlVariables) {
+        // A check that is not expressed needs no variables.
+        var known = variables
+        guard let expression = HurlAssert.expression(line, &known),
             (try? ExpressionParser.parse(expression, in: .response)) != nil
         else { return note(line.trimmingCharacters(in: .whitespaces)) }
+        variables = known
         checks.append(expression)
     }
 

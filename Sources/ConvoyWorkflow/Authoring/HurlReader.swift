@@ -121,7 +121,7 @@ public struct HurlReader {
 
     private mutating func readEntry() throws(Problem) {
         guard let line, isRequest else { throw problem("expected a method and a URL") }
-        let words = line.split(separator: " " as Character, maxSplits: 1).map(String.init)
+        let words = line.split(maxSplits: 1) { $0 == " " || $0 == "\t" }.map(String.init)
         var url = (words.count > 1 ? words[1] : "").trimmingCharacters(in: .whitespaces)
         if let comment = url.range(of: " #") { url = String(url[..<comment.lowerBound]) }
         index += 1
@@ -153,7 +153,7 @@ public struct HurlReader {
         index += 1
         if words[0] != "HTTP" { entry.checks.append("version == '\(words[0])'") }
         if words[1] == "*" { entry.checks.append("status >= 100") } else { entry.status = Int(words[1]) }
-        for header in try pairs(isHeader: true) { entry.expectHeader(header, variables) }
+        for header in try pairs(isHeader: true) { entry.expectHeader(header, &variables) }
         while let section {
             index += 1
             while true {
@@ -165,7 +165,7 @@ public struct HurlReader {
                 if section == "Captures" {
                     entry.addCapture(line, &variables)
                 } else {
-                    entry.addAssert(line, variables)
+                    entry.addAssert(line, &variables)
                 }
             }
         }

@@ -35,15 +35,13 @@ struct HurlVariables {
     }
 
     /// Returns a text whose templates are placeholders of a draft.
-    ///
-    /// - Parameter filter: A filter that is applied to each value.
-    mutating func text(_ text: String, _ draft: inout RequestDraft, filter: String = "") -> String {
+    mutating func text(_ text: String, _ draft: inout RequestDraft) -> String {
         var result = "", rest = Substring(text)
         while let start = rest.range(of: "{{"), let end = rest[start.upperBound...].range(of: "}}") {
             result += rest[..<start.lowerBound]
             let name = rest[start.upperBound..<end.lowerBound].trimmingCharacters(in: .whitespaces)
             if let expression = expression(name) {
-                result += draft.placeholder(for: expression + filter)
+                result += draft.placeholder(for: expression)
             } else {
                 result += rest[start.lowerBound..<end.upperBound]
             }
