@@ -85,6 +85,11 @@ import Testing
         "'2026-03-04T05:06:07Z' | date | format('%d.%m.%Y %H:%M') == '04.03.2026 05:06'",
         "'2026-03-04T05:06:07.5+01:00' | date < ('2026-03-04T05:06:07Z' | date)",
         "'Sun, 06 Nov 1994 08:49:37 GMT' | date | format('%s') == '784111777'", "784111777 | date isDate",
+        "'Sun Nov  6 08:49:37 1994' isDate", "'Sunday, 06-Nov-94 08:49:37 GMT' isDate", "'1994-11-06T08:49:37+01:00' isDate",
+        "'1-2-3' not isDate", "'1994-1-02' not isDate", "'1994-11-06 8:49:37' not isDate", "'94-11-06' not isDate",
+        "'Sun Nov 6 08:49:37 1994' not isDate", "'Sunday Nov  6 08:49:37 1994' not isDate",
+        "'Sun, 06 November 1994 08:49:37 GMT' not isDate", "'1/2/3' | date('%d/%m/%Y') isDate",
+        "784111777 | date | format('%s %-s %%s %Es') == '784111777 784111777 %s 784111777'", "now() | format('%') == '%'",
         "'06/11/94' | date('%d/%m/%y') == ('1994-11-06' | date)", "now() | daysFromNow == 0",
         "now() > ('2020-01-01' | date)",
         // Functions.
@@ -133,6 +138,41 @@ import Testing
             #expect(message == nil, "\(value)")
         } catch {
             #expect((error as? EvaluationError)?.message == message, "\(text)")
+        }
+    }
+
+    @Test func `seconds since 1970 do not depend on the time zone`() throws {
+        let zone = getenv("TZ").map { String(cString: $0) }
+        setenv("TZ", "Asia/Kathmandu", 1)
+        tzset()
+        defer {
+            if let zone { setenv("TZ", zone, 1) } else { unsetenv("TZ") }
+            tzset()
+        }
+        #expect(try Self.value("784111777 | date | format('%s') == '784111777'").isTrue)
+        #expect(try Self.value("'784111777' | date('%s') | format('%H:%M %z') == '08:49 +0000'").isTrue)
+    }
+
+    @Test func `the message of a failed filter shows a string completely or not at all`() throws {
+        for (text, message) in [
+            ("body | toInt", "toInt: a string of 300 characters is not an integer"),
+            ("env.API_TOKEN | toInt", #"toInt: "***" is not an integer"#),
+            ("env.CODE | replace('-', '') | date", #"date: "***" is not a date of RFC 3339 or HTTP"#),
+            ("'x' | decode(env.CODE)", #"unknown charset "***""#), ("'x' matches env.CODE", #"invalid regular expression "***""#),
+            ("json | jsonpath(env.CODE)", "the expression has no value"),
+            ("'<a/>' | xpath(env.CODE)", "the expression has no value"), ("file(env.CODE)", "the expression has no value"),
+        ] {
+            var plan = WorkflowPlan()
+            plan.environment = ["API_TOKEN": "hunter22", "CODE": "(open-sesame"]
+            plan.secretValues = ["(open-sesame"]
+            let response = Self.response(Data(("[\"" + String(repeating: "x", count: 296) + "\"]").utf8))
+            let root = try ManifestDocument(parsing: Data("{}".utf8), name: "m").root
+            plan.secretMarks = [(Reference(root: "env", path: ["CODE"]), root)]
+            let scope = ResponseScope(examined: response, outer: ItemScope(values: RunValues(plan)))
+            let error = #expect(throws: EvaluationError.self) {
+                try ExpressionParser.parse(text, in: .response).value(in: scope)
+            }
+            #expect(error?.message == message, "\(text)")
         }
     }
 

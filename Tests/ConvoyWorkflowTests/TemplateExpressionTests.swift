@@ -75,6 +75,60 @@ import Testing
         #expect(files == ["___x"])
     }
 
+    @Test func `conditions combine the values of requests`() async throws {
+        let finished = try await bench.run(
+            """
+            variables: {yes: true, no: false}
+            requests:
+              a: {post: echo, json: ["${yes and no}", "${not no}", "${yes or no}", "${2 in list.ids}", "${list.next isString}"]}
+              list: {get: list, capture: {ids: "json:/ids", next: "json:/next"}}
+            """)
+        #expect(finished.states == ["a": "succeeded", "list": "succeeded"])
+        #expect(sent() == ["[false,true,true,true,true]"])
+    }
+
+    @Test(
+        arguments: [
+            #"{get: "${env.CODE | toHex}://x"}"#, #"{get: "x?a=${env.CODE | upper}\t"}"#,
+            #"{get: echo, headers: {X-A: "${env.CODE | upper}\n"}}"#, #"{get: "http://${code}:x/"}"#,
+            #"{post: echo, file: "/nowhere/${env.CODE | upper}"}"#, #"{get: echo, json: 1, when: "${env.CODE | toInt == 1}"}"#,
+            #"{post: echo, text: "${env.CODE | upper | date}"}"#, #"{get: echo, user: "${env.CODE | upper}"}"#,
+            #"{get: echo, expect: {status: "${env.CODE | upper}"}}"#,
+        ]) func `an error of a request shows no value that is computed from a secret`(_ request: String) async throws
+    {
+        var shown = ""
+        do {
+            let finished = try await bench.run(
+                """
+                variables: {code: "${env.CODE | replace('p', 'P') | lower | replace('o', '0')}"}
+                secrets: [env.CODE]
+                requests:
+                  a: \(request)
+                """, environment: ["CODE": "open-Sesame"])
+            #expect(finished.states == ["a": "failed"])
+            shown = try finished.failure("a") + (finished.outcome("a").url ?? "")
+        } catch let error as ManifestError {
+            shown = error.description
+        }
+        #expect(!shown.isEmpty)
+        for secret in ["open-sesame", "0pen-sesame", "6f70656e2d536573616d65"] {
+            #expect(!shown.lowercased().contains(secret), "\(shown)")
+        }
+    }
+
+    @Test func `numbers that are secrets are masked except where the types of values matter`() {
+        let mask = SecretMask(extending: { () in
+            let mask = SecretMask()
+            mask.add(["493817"])
+            return mask
+        }())
+        let json: JSON = ["a": [493817, 4938170], "b": "x493817"]
+        #expect(mask.masked(json, named: "").description == #"{"a":["***",4938170],"b":"x***"}"#)
+        #expect(
+            String(decoding: mask.masked(json: Data(json.description.utf8)), as: UTF8.self)
+                == #"{"a":[493817,4938170],"b":"x***"}"#)
+    }
+
     @Test func `a request with random values is kept on resume and sends one value`() async throws {
         let manifest = """
             requests:

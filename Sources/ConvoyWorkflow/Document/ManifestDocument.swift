@@ -125,13 +125,6 @@ struct ManifestValue: Sendable {
         let key: String
         let value: ManifestValue
 
-        /// Returns the key as a template.
-        func name() throws(ManifestError) -> Template {
-            var source = value
-            source.isKey = true
-            return try Template(key, at: source)
-        }
-
         /// Returns an error that points to the key instead of the value.
         func problem(_ message: String) -> ManifestError { value.problem(message, atKey: true) }
     }

@@ -111,6 +111,9 @@ struct Expression: Sendable {
 
     /// The names of all values and members that the expression uses, which determine whether a value is a secret.
     var names: [String] { root.names }
+
+    /// Whether the expression uses a value that is a secret because of its name.
+    var namesSecret: Bool { names.contains { $0 == ResponseName.cookies.rawValue || NamedSecrets.isSecret($0) } }
 }
 
 extension Expression.Node {

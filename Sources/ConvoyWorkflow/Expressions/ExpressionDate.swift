@@ -14,14 +14,16 @@ enum ExpressionDate {
     /// Returns a date for the text of RFC 3339 or HTTP; nil for any other text.
     static func date(_ text: String) -> Date? {
         let text = text.trimmingCharacters(in: .whitespaces)
-        return standardFormats.lazy.compactMap { date(text, format: $0) }.first
+        return standardFormats.lazy.compactMap { date(text, format: $0, isStrict: true) }.first
     }
 
     /// Returns a date for a text in a format; nil if it does not match.
-    static func date(_ text: String, format: String) -> Date? {
+    ///
+    /// - Parameter isStrict: Whether numbers must have all their digits, and names of months and days the given length.
+    static func date(_ text: String, format: String, isStrict: Bool = false) -> Date? {
         // A valid date is short.
         guard text.utf8.count <= 200, format.utf8.count <= 200 else { return nil }
-        var reader = Reader(rest: Array(text.utf8)[...])
+        var reader = Reader(rest: Array(text.utf8)[...], isStrict: isStrict)
         guard reader.read(Array(format.utf8)[...]), reader.rest.isEmpty else { return nil }
         return reader.date
     }
@@ -31,8 +33,28 @@ enum ExpressionDate {
         guard gmtime_r(&time, &parts) != nil else { return "" }
         var buffer = [CChar](repeating: 0, count: 4096)
         // The result is empty if it does not fit.
-        let length = strftime(&buffer, buffer.count, format, &parts)
+        let length = strftime(&buffer, buffer.count, withSeconds(format, time), &parts)
         return String(decoding: buffer.prefix(length).map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    /// Returns a format with the seconds since 1970 instead of `%s`, for which strftime(3) uses the local time zone.
+    private static func withSeconds(_ format: String, _ time: time_t) -> String {
+        guard format.contains("%") else { return format }
+        var result = "", rest = format.unicodeScalars[...]
+        while let percent = rest.firstIndex(of: "%") {
+            result.unicodeScalars.append(contentsOf: rest[..<percent])
+            // A flag, a width or a modifier may precede the letter.
+            let middle = rest[percent...].dropFirst().prefix { "_-0^#+123456789EO".unicodeScalars.contains($0) }
+            let end = middle.endIndex < rest.endIndex ? rest.index(after: middle.endIndex) : rest.endIndex
+            if middle.endIndex < rest.endIndex, rest[middle.endIndex] == "s" {
+                result += "\(time)"
+            } else {
+                result.unicodeScalars.append(contentsOf: rest[percent..<end])
+            }
+            rest = rest[end...]
+        }
+        result.unicodeScalars.append(contentsOf: rest)
+        return result
     }
 
     /// Returns the date that many seconds after 1970; nil if it is too far away.
@@ -62,7 +84,9 @@ enum ExpressionDate {
         private var offset = 0.0
         private var epoch: Double?
 
-        init(rest: ArraySlice<UInt8>) { self.rest = rest }
+        private let isStrict: Bool
+
+        init(rest: ArraySlice<UInt8>, isStrict: Bool) { (self.rest, self.isStrict) = (rest, isStrict) }
 
         var date: Date? {
             if let epoch { return ExpressionDate.date(secondsSince1970: epoch) }
@@ -96,28 +120,31 @@ enum ExpressionDate {
 
         private mutating func read(code: UInt8) -> Bool {
             switch UnicodeScalar(code) {
-            case "Y": return take(\.year, digits: 1...4, 0...9999)
+            case "Y": return take(\.year, digits: (isStrict ? 4 : 1)...4, 0...9999)
             case "y":
                 guard take(\.year, digits: 2...2, 0...99) else { return false }
                 year += year < 69 ? 2000 : 1900
                 return true
-            case "m": return take(\.month, digits: 1...2, 1...12)
-            case "d": return take(\.day, digits: 1...2, 1...31)
+            case "m": return take(\.month, digits: two, 1...12)
+            case "d": return take(\.day, digits: two, 1...31)
             case "e":
-                if rest.first == UInt8(ascii: " ") { rest.removeFirst() }
-                return take(\.day, digits: 1...2, 1...31)
-            case "H": return take(\.hour, digits: 1...2, 0...23)
-            case "I": return take(\.hour, digits: 1...2, 1...12)
-            case "M": return take(\.minute, digits: 1...2, 0...59)
+                guard rest.first == UInt8(ascii: " ") else { return take(\.day, digits: two, 1...31) }
+                rest.removeFirst()
+                return take(\.day, digits: isStrict ? 1...1 : 1...2, 1...31)
+            case "H": return take(\.hour, digits: two, 0...23)
+            case "I": return take(\.hour, digits: two, 1...12)
+            case "M": return take(\.minute, digits: two, 0...59)
             case "S": return takeSecond()
             case "p":
                 guard let index = take(["am", "pm"]) else { return false }
                 isAfternoon = index == 1
                 return true
             case "b", "B", "h":
-                guard let index = take(Self.fullMonths) ?? take(Self.months) else { return false }
+                guard let index = (isStrict ? nil : take(Self.fullMonths)) ?? take(Self.months) else { return false }
                 month = index + 1
                 return true
+            case "a" where isStrict: return take(Self.days) != nil
+            case "A" where isStrict: return take(Self.fullDays) != nil
             case "a", "A": return (take(Self.fullDays) ?? take(Self.days)) != nil
             case "F": return read(Array("%Y-%m-%d".utf8)[...])
             case "T": return read(Array("%H:%M:%S".utf8)[...])
@@ -135,6 +162,9 @@ enum ExpressionDate {
             default: return false
             }
         }
+
+        /// The accepted lengths of a number of two digits.
+        private var two: ClosedRange<Int> { isStrict ? 2...2 : 1...2 }
 
         private mutating func take(
             _ part: WritableKeyPath<Reader, Int>, digits: ClosedRange<Int>, _ range: ClosedRange<Int>
@@ -155,7 +185,7 @@ enum ExpressionDate {
 
         /// Reads seconds with an optional fraction. 60 is a leap second.
         private mutating func takeSecond() -> Bool {
-            guard let whole = number(digits: 1...2, 0...60) else { return false }
+            guard let whole = number(digits: two, 0...60) else { return false }
             second = Double(whole)
             guard rest.first == UInt8(ascii: ".") else { return true }
             let digits = rest.dropFirst().prefix { (0x30...0x39).contains($0) }

@@ -21,6 +21,8 @@ struct ExpressionEvaluation {
     /// The latest argument of `any` or `all`.
     private(set) var lastList: ExpressionValue?
     private let keepsRecords: Bool
+    /// Whether messages show no values, because the expression uses a secret.
+    private let hidesValues: Bool
     private var remaining: Int
     /// The end of the time for all searches of the expression together.
     private let end = Pattern.end
@@ -34,9 +36,10 @@ struct ExpressionEvaluation {
     /// The maximum size of a string that a filter can produce, in bytes.
     static let maximumLength = 256 << 20
 
-    init(in scope: some Scope, keepsRecords: Bool = false) {
+    init(of expression: Expression, in scope: some Scope, keepsRecords: Bool = false) {
         self.scope = scope
         self.keepsRecords = keepsRecords
+        hidesValues = scope.hides(expression)
         let size = scope.response.map { Int(clamping: $0.byteCount) } ?? 0
         remaining = 50_000_000 + min(size, 1 << 32) * 64
     }
@@ -49,6 +52,29 @@ struct ExpressionEvaluation {
             throw EvaluationError(message: "the expression took too long")
         }
     }
+
+    /// Accounts for work on all parts of a value.
+    mutating func spend(on value: ExpressionValue) throws(EvaluationError) {
+        try spend(value.weight(limit: remaining))
+    }
+
+    // MARK: Messages
+
+    /// Returns a string for the message of an error. A string that is too long is replaced by its length, because a part of
+    /// a secret could not be masked.
+    func shown(_ text: String) -> String {
+        if hidesValues { return "\"***\"" }
+        guard text.utf8.count <= 200 else { return "a string of \(text.unicodeScalars.count) characters" }
+        return quoted(text, isCut: false)
+    }
+
+    /// Returns an error of a query or a file, which may quote a value.
+    func shown(_ error: EvaluationError) -> EvaluationError {
+        guard hidesValues else { return error }
+        return EvaluationError(message: "the expression has no value", isAboutFile: error.isAboutFile)
+    }
+
+    // MARK: Values
 
     mutating func value(of node: Expression.Node) throws(EvaluationError) -> ExpressionValue {
         switch node {
@@ -141,20 +167,24 @@ struct ExpressionEvaluation {
         case .file: return try file(arguments[0])
         case .hex:
             let text = try text(arguments[0], "hex")
-            guard let data = Data(hexadecimal: text) else {
-                throw EvaluationError(message: "hex takes pairs of hexadecimal digits, not \(quoted(text))")
+            guard let bytes = ASCII.bytes(ofHexadecimal: text.utf8) else {
+                throw EvaluationError(message: "hex takes pairs of hexadecimal digits, not \(shown(text))")
             }
-            return .bytes(data)
+            return .bytes(Data(bytes))
         case .xpath:
             isHostile = true
             guard let response = scope.response else { throw EvaluationError(message: "xpath requires a response") }
-            return try response.value(ofXPath: try text(arguments[0], "xpath"))
+            let path = try text(arguments[0], "xpath")
+            try spend(Int(clamping: response.byteCount))
+            do throws(EvaluationError) { return try response.value(ofXPath: path) } catch { throw shown(error) }
         case .jsonpath:
             isHostile = true
             guard let response = scope.response else { throw EvaluationError(message: "jsonpath requires a response") }
             let json: JSON
             do throws(EvaluationError) { json = try response.parsedJSON() } catch { return .missing(error.message) }
-            return try query(try text(arguments[0], "jsonpath"), in: json)
+            let path = try text(arguments[0], "jsonpath")
+            try spend(on: .json(json))
+            return try query(path, in: json)
         case .headers:
             isHostile = true
             let name = try text(arguments[0], "headers")
@@ -163,8 +193,11 @@ struct ExpressionEvaluation {
     }
 
     func query(_ path: String, in json: JSON) throws(EvaluationError) -> ExpressionValue {
-        let found = try JSONLocation.path(try JSONPath(path)).finding(in: json)
-        return found.value.map { .json($0) } ?? .nothing
+        do throws(EvaluationError) {
+            return try JSONLocation.path(try JSONPath(path)).finding(in: json).value.map { .json($0) } ?? .nothing
+        } catch {
+            throw shown(error)
+        }
     }
 
     mutating func text(_ node: Expression.Node, _ what: String) throws(EvaluationError) -> String {
@@ -203,7 +236,8 @@ struct ExpressionEvaluation {
         defer { isHostile = isHostile || before }
         let path = try text(node, "file")
         guard !isHostile else { throw EvaluationError(message: "file cannot use a value from a response in its path") }
-        let data = try NamedFile.contents(of: path)
+        let data: Data
+        do throws(EvaluationError) { data = try NamedFile.contents(of: path) } catch { throw shown(error) }
         try spend(data.count)
         return String(validating: data, as: UTF8.self).map { .string($0) } ?? .bytes(data)
     }
@@ -222,13 +256,19 @@ struct ExpressionEvaluation {
         if last?.pattern != pattern {
             try spend(pattern.utf8.count * 100)
             guard let expression = try? NSRegularExpression(pattern: pattern) else {
-                throw EvaluationError(message: "invalid regular expression \(quoted(pattern))")
+                throw EvaluationError(message: "invalid regular expression \(shown(pattern))")
             }
             last = (pattern, expression)
         }
         guard let expression = last?.expression else { return nil }
         try spend(text.utf8.count)
-        guard let match = try Pattern.firstMatch(of: expression, in: text, until: end) else { return nil }
+        let match: NSTextCheckingResult?
+        do throws(EvaluationError) {
+            match = try Pattern.firstMatch(of: expression, in: text, until: end)
+        } catch {
+            throw shown(error)
+        }
+        guard let match else { return nil }
         return (0..<match.numberOfRanges).map { Range(match.range(at: $0), in: text).map { String(text[$0]) } }
     }
 }
@@ -255,7 +295,7 @@ enum ExpressionFunction: String, CaseIterable, Sendable {
 
 extension Expression {
     func value(in scope: some Scope) throws(EvaluationError) -> ExpressionValue {
-        var evaluation = ExpressionEvaluation(in: scope)
+        var evaluation = ExpressionEvaluation(of: self, in: scope)
         return try evaluation.value(of: root)
     }
 
@@ -268,48 +308,5 @@ extension Expression.Node {
         if case .call(let function, _) = self, function.isVolatile { return true }
         if case .pipe(_, let steps) = self, steps.contains(where: { $0.filter == .daysFromNow }) { return true }
         return children.contains(where: \.isVolatile)
-    }
-}
-
-/// A file that an expression reads.
-enum NamedFile {
-    private static let maximumLength = 64 << 20
-
-    static func contents(of path: String) throws(EvaluationError) -> Data {
-        func failure(_ reason: String) -> EvaluationError {
-            EvaluationError(message: "cannot read \(quoted(path, isCut: false)): \(reason)", isAboutFile: true)
-        }
-        guard !path.utf8.contains(0) else { throw failure("the path contains a NUL character") }
-        // Without O_NONBLOCK, opening a pipe would wait for its writer.
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard descriptor >= 0 else { throw failure(SystemError().text) }
-        defer { close(descriptor) }
-        var information = stat()
-        guard fstat(descriptor, &information) == 0 else { throw failure(SystemError().text) }
-        guard information.st_mode & S_IFMT == S_IFREG else { throw failure("it is not a regular file") }
-        do throws(FileContents.Failure) {
-            return Data(try FileContents.read(descriptor, limit: maximumLength))
-        } catch {
-            switch error {
-            case .system(let cause): throw failure(cause.text)
-            case .tooLarge(let limit): throw failure("it is larger than \(limit) bytes")
-            }
-        }
-    }
-}
-
-extension Data {
-    /// Creates data from pairs of hexadecimal digits, or returns nil for any other text.
-    init?(hexadecimal text: String) {
-        let digits = text.utf8.map { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 ? $0 - 0x30 : ($0 | 0x20) &- 0x57 }
-        guard digits.count % 2 == 0, text.allSatisfy({ $0.isHexDigit && $0.isASCII }) else { return nil }
-        self.init(stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] })
-    }
-
-    var hexadecimal: String {
-        String(
-            decoding: flatMap {
-                [ASCII.hexadecimalDigit($0 >> 4, uppercase: false), ASCII.hexadecimalDigit($0 & 15, uppercase: false)]
-            }, as: UTF8.self)
     }
 }

@@ -1,4 +1,5 @@
 import CXML2
+import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
 import Foundation
@@ -29,7 +30,11 @@ extension ExpressionEvaluation {
         _ step: Expression.Step, to value: ExpressionValue
     ) throws(EvaluationError) -> ExpressionValue {
         guard !value.isMissing else { return value }
-        try spend(value.size)
+        switch step.filter {
+        case .first, .last, .nth: try spend(1)
+        case .count, .map: try spend(value.length)
+        default: try spend(on: value)
+        }
         let name = step.filter.rawValue
         switch step.filter {
         case .count: return .number(try count(of: value))
@@ -45,17 +50,20 @@ extension ExpressionEvaluation {
             }
             if case .json(.string) = value { return value }
             if case .date(let date) = value { return .string(ExpressionDate.text(of: date)) }
+            guard value.weight(limit: Self.maximumLength) <= Self.maximumLength else {
+                throw EvaluationError(message: "toString: the result is larger than \(Self.maximumLength >> 20) MiB")
+            }
             return .string(value.json?.description ?? "")
         case .toInt: return .json(.number(try integer(value)))
         case .toFloat: return .json(.number(try float(value)))
         case .base64, .toHex:
             guard let data = value.utf8 else { throw Self.problem(name, "a string or bytes", value) }
-            return .string(step.filter == .base64 ? data.base64EncodedString() : data.hexadecimal)
+            return .string(step.filter == .base64 ? data.base64EncodedString() : data.hexadecimalString)
         case .decode:
             guard let data = value.utf8 else { throw Self.problem(name, "bytes", value) }
             let label = try text(step.arguments[0], name)
             guard let charset = Charset(named: label) else {
-                throw EvaluationError(message: "unknown charset \(quoted(label))")
+                throw EvaluationError(message: "unknown charset \(shown(label))")
             }
             guard let text = charset.text(of: data) else {
                 throw EvaluationError(message: "decode: the bytes are not text in \(charset.name)")
@@ -120,7 +128,6 @@ extension ExpressionEvaluation {
             }
             return element(index)
         case .unique:
-            try spend(Self.size(of: values))
             var known: Set<JSON> = []
             return .json(.array(values.filter { known.insert($0).inserted }))
         case .sort: return .json(.array(try sorted(values)))
@@ -128,9 +135,10 @@ extension ExpressionEvaluation {
             var results: [JSON] = []
             results.reserveCapacity(values.count)
             for element in values {
-                try spend(1)
+                // An evaluation takes longer than visiting a value.
+                try spend(16)
                 let value = try value(of: step.arguments[0], for: element)
-                if case .string(let text) = value { try spend(text.utf8.count / 16) }
+                try spend(on: .json(value))
                 results.append(value)
             }
             return .json(.array(results))
@@ -138,7 +146,7 @@ extension ExpressionEvaluation {
     }
 
     private mutating func sorted(_ values: [JSON]) throws(EvaluationError) -> [JSON] {
-        try spend(Self.size(of: values) * 2)
+        try spend(on: .json(.array(values)))
         var numbers: [(double: Double, json: JSON)] = [], texts: [(text: String, json: JSON)] = []
         for json in values {
             switch json {
@@ -160,10 +168,6 @@ extension ExpressionEvaluation {
         return numbers.sorted { $0.double < $1.double }.map(\.json)
     }
 
-    private static func size(of values: [JSON]) -> Int {
-        values.reduce(values.count) { if case .string(let text) = $1 { $0 + text.utf8.count } else { $0 + 8 } }
-    }
-
     // MARK: Numbers
 
     private func integer(_ value: ExpressionValue) throws(EvaluationError) -> JSONNumber {
@@ -181,7 +185,7 @@ extension ExpressionEvaluation {
             if let number = JSONNumber(digits.isEmpty ? "0" : sign + digits) { return number }
         default: throw Self.problem("toInt", "a string or a number", value)
         }
-        throw EvaluationError(message: "toInt: \(quoted(value.json?.text ?? "")) is not an integer")
+        throw EvaluationError(message: "toInt: \(shown(value.json?.text ?? "")) is not an integer")
     }
 
     private func float(_ value: ExpressionValue) throws(EvaluationError) -> JSONNumber {
@@ -190,7 +194,7 @@ extension ExpressionEvaluation {
         case .json(.string(let text)):
             let digits = text.trimmingCharacters(in: .whitespaces)
             guard let number = JSONNumber(digits) ?? Double(digits).flatMap({ JSONNumber($0) }) else {
-                throw EvaluationError(message: "toFloat: \(quoted(text)) is not a number")
+                throw EvaluationError(message: "toFloat: \(shown(text)) is not a number")
             }
             return number
         default: throw Self.problem("toFloat", "a string or a number", value)
@@ -248,17 +252,21 @@ extension ExpressionEvaluation {
             let start = text.prefix(256).lowercased()
             let isHTML = start.contains("<!doctype html") || start.contains("<html")
             let path = try self.text(step.arguments[0], name)
-            return try XPath.value(of: path, in: Data(text.utf8), label: "utf-8", isHTML: isHTML)
+            do throws(EvaluationError) {
+                return try XPath.value(of: path, in: Data(text.utf8), label: "utf-8", isHTML: isHTML)
+            } catch {
+                throw shown(error)
+            }
         case .date:
             if let node = step.arguments.first {
                 let format = try self.text(node, name)
                 guard let date = ExpressionDate.date(text, format: format) else {
-                    throw EvaluationError(message: "date: \(quoted(text)) does not have the format \(quoted(format))")
+                    throw EvaluationError(message: "date: \(shown(text)) does not have the format \(shown(format))")
                 }
                 return .date(date)
             }
             guard let date = ExpressionDate.date(text) else {
-                throw EvaluationError(message: "date: \(quoted(text)) is not a date of RFC 3339 or HTTP")
+                throw EvaluationError(message: "date: \(shown(text)) is not a date of RFC 3339 or HTTP")
             }
             return .date(date)
         default: throw EvaluationError(message: "\(name) cannot be applied to a string")

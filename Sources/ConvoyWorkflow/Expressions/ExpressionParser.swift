@@ -21,18 +21,13 @@ struct ExpressionParser {
         _ text: String, in context: Expression.Context = .request
     ) throws(ExpressionProblem) -> Expression {
         let scalars = Array(text.unicodeScalars)
-        return try parse(try ExpressionToken.all(in: scalars).tokens, of: text, length: scalars.count, in: context)
-    }
-
-    static func parse(
-        _ tokens: [ExpressionToken], of text: String, length: Int, in context: Expression.Context
-    ) throws(ExpressionProblem) -> Expression {
+        let tokens = try ExpressionToken.all(in: scalars)
         guard tokens.count <= maximumCount else {
             throw ExpressionProblem(
                 message: "the expression has more than \(maximumCount) words", offset: tokens[maximumCount].range.lowerBound)
         }
         guard !tokens.isEmpty else { throw ExpressionProblem(message: "the expression is empty", offset: 0) }
-        var parser = ExpressionParser(tokens: tokens, length: length, context: context)
+        var parser = ExpressionParser(tokens: tokens, length: scalars.count, context: context)
         let root = try parser.disjunction()
         if let token = parser.next { throw parser.unexpected(token) }
         return Expression(source: text, root: root, constants: parser.constants)

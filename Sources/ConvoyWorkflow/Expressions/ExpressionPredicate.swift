@@ -120,7 +120,14 @@ extension ExpressionEvaluation {
     private mutating func holds(
         _ predicate: Predicate, _ one: ExpressionValue, _ other: ExpressionValue
     ) throws(EvaluationError) -> Bool {
-        try spend(one.size + other.size)
+        switch predicate {
+        case .compare:
+            // A comparison ends with the smaller value.
+            try spend(other.weight(limit: one.weight(limit: Self.maximumLength)))
+        case .contains: try spend(on: one)
+        case .isIn: try spend(on: other)
+        default: try spend(one.length + other.length)
+        }
         switch predicate {
         case .exists: return !one.isMissing
         case .kind(let kind): return kind.holds(for: one)

@@ -34,28 +34,20 @@ struct ExpressionToken: Sendable, Equatable {
 
     private static let marks = ["==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", "{", "}", ",", ":", "|"]
 
-    /// Splits a text, which may be followed by other text.
-    ///
-    /// - Parameter end: A mark that ends the expression unless it closes a bracket, or nil for the end of the text.
-    /// - Returns: The words, and the position behind them.
-    static func all(
-        in scalars: [Unicode.Scalar], from start: Int = 0, until end: Unicode.Scalar? = nil
-    ) throws(ExpressionProblem) -> (tokens: [ExpressionToken], end: Int) {
-        var tokens: [ExpressionToken] = [], index = start, depth = 0
+    /// Splits a text into its words.
+    static func all(in scalars: [Unicode.Scalar]) throws(ExpressionProblem) -> [ExpressionToken] {
+        var tokens: [ExpressionToken] = [], index = 0
         while index < scalars.count {
             let first = scalars[index]
             if first.properties.isWhitespace {
                 index += 1
                 continue
             }
-            if first == end, depth == 0 { return (tokens, index) }
             let (kind, length) = try next(in: scalars, at: index)
-            if case .mark("{") = kind { depth += 1 }
-            if case .mark("}") = kind { depth -= 1 }
             tokens.append(ExpressionToken(kind: kind, range: index..<index + length))
             index += length
         }
-        return (tokens, index)
+        return tokens
     }
 
     private static func next(

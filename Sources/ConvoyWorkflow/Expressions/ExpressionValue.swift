@@ -55,12 +55,20 @@ enum ExpressionValue: Sendable {
         }
     }
 
-    /// The approximate size, which limits the work on the value.
-    var size: Int {
+    /// Returns the number of all values and bytes in the value, which limits the work on it; a larger number than the limit
+    /// if there are more.
+    func weight(limit: Int) -> Int {
+        switch self {
+        case .json(let json): json.weight(limit: limit)
+        case .bytes(let data): data.count
+        case .date, .missing: 1
+        }
+    }
+
+    /// The number of bytes of a string or of bytes, and 1 for any other value.
+    var length: Int {
         switch self {
         case .json(.string(let text)): text.utf8.count
-        case .json(.array(let values)): values.count
-        case .json(.object(let object)): object.members.count
         case .bytes(let data): data.count
         default: 1
         }
@@ -77,6 +85,25 @@ enum ExpressionValue: Sendable {
 }
 
 extension JSON {
+    fileprivate func weight(limit: Int) -> Int {
+        var total = 1
+        switch self {
+        case .string(let text): total += text.utf8.count
+        case .array(let values):
+            for value in values {
+                guard total <= limit else { break }
+                total += value.weight(limit: limit - total)
+            }
+        case .object(let object):
+            for member in object.members {
+                guard total <= limit else { break }
+                total += member.value.weight(limit: limit - total)
+            }
+        default: break
+        }
+        return total
+    }
+
     /// The type, for messages about expressions.
     var typeName: String {
         switch self {

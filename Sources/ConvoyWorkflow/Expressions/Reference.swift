@@ -60,6 +60,9 @@ protocol Scope {
     /// Returns the value of an expression in a `${…}`.
     func value(of expression: Expression) throws(EvaluationError) -> ScopedValue
 
+    /// Returns whether an expression uses a secret, so that messages about it must not show values.
+    func hides(_ expression: Expression) -> Bool
+
     /// Returns the value of a reference in an expression.
     ///
     /// - Parameter isQuoted: Whether the reference is written as `${…}`, and therefore never names a value of the response.
@@ -73,8 +76,10 @@ extension Scope {
 
     func value(of expression: Expression) throws(EvaluationError) -> ScopedValue { try evaluated(expression) }
 
+    func hides(_ expression: Expression) -> Bool { expression.namesSecret }
+
     func evaluated(_ expression: Expression) throws(EvaluationError) -> ScopedValue {
-        var evaluation = ExpressionEvaluation(in: self)
+        var evaluation = ExpressionEvaluation(of: expression, in: self)
         let value = try evaluation.value(of: expression.root)
         guard let json = value.json else {
             if case .missing(let reason) = value {

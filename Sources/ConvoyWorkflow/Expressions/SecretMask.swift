@@ -77,30 +77,45 @@ public final class SecretMask: Sendable {
 
     /// Returns a value with `***` for its secrets, including those determined by the names of its members.
     package func masked(_ value: JSON, named name: String) -> JSON {
-        guard hidesNamed else { return masked(value) { masked($0) } }
+        guard hidesNamed else { return masked(value, hidesNumbers: true) { masked($0) } }
         var object = JSONObject()
         object.append(key: name, value: value)
         guard case .object(let shown) = BodyRedaction.shown(.object(object)) else { return value }
-        return masked(shown[name] ?? .null) { masked(foreign: $0) }
+        return masked(shown[name] ?? .null, hidesNumbers: true) { masked(foreign: $0) }
     }
 
     /// Returns JSON with `***` for all secrets in its values; keys are unchanged. Data that is not JSON is masked as
     /// text.
     public func masked(json data: Data) -> Data {
         guard let json = try? JSON(parsing: data) else { return Data(masked(String(decoding: data, as: UTF8.self)).utf8) }
-        return Data(masked(json) { masked($0) }.description.utf8)
+        // A reader of the data relies on the types of its values.
+        return Data(masked(json, hidesNumbers: false) { masked($0) }.description.utf8)
     }
 
-    private func masked(_ json: JSON, _ mask: (String) -> String) -> JSON {
+    private func masked(_ json: JSON, hidesNumbers: Bool, _ mask: (String) -> String) -> JSON {
         switch json {
         case .string(let text): return .string(mask(text))
-        case .array(let values): return .array(values.map { masked($0, mask) })
+        case .number(let number) where hidesNumbers && isSecret(number.text): return "***"
+        case .array(let values): return .array(values.map { masked($0, hidesNumbers: hidesNumbers, mask) })
         case .object(let object):
             var result = JSONObject()
-            for member in object.members { result.append(key: member.key, value: masked(member.value, mask)) }
+            for member in object.members { 
+                result.append(key: member.key, value: masked(member.value, hidesNumbers: hidesNumbers, mask))
+            }
             return .object(result)
         default: return json
         }
+    }
+
+    /// Returns whether a string is a secret that was added.
+    private func isSecret(_ text: String) -> Bool {
+        parent?.isSecret(text) == true || forms.withLock { $0.contains(text) }
+    }
+
+    /// Returns whether bytes contain a secret.
+    func finds(in data: Data) -> Bool {
+        parent?.finds(in: data) == true
+            || forms.withLock { $0 }.contains { ByteSearch.contains(Data($0.utf8), in: data) }
     }
 
     /// Returns whether a value contains a secret.

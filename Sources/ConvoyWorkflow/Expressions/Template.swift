@@ -170,7 +170,12 @@ struct Template: Sendable {
     private static func piece(_ content: String) throws(ExpressionProblem) -> Piece {
         let name = content.trimmingCharacters(in: .whitespaces)
         if let reference = Reference(name) { return .reference(reference) }
-        guard content.contains(where: { "(|['\"<>=".contains($0) }) else {
+        // Without an operator, the text is more likely a mistyped name, for which the parser has no better message.
+        let words = name.split(whereSeparator: \.isWhitespace)
+        let isExpression =
+            content.contains { "(|['\"<>=".contains($0) } || words.contains { ["and", "or", "not", "in"].contains($0) }
+            || words.count > 1 && words.last.flatMap { Predicate(name: String($0)) } != nil
+        guard isExpression else {
             let parts = name.split(separator: ":-", maxSplits: 1), variable = parts.first.flatMap { Reference($0) }
             guard parts.count == 2, let variable, variable.root == "env", let first = variable.path.first else {
                 throw ExpressionProblem(message: "invalid reference ${\(name)}", offset: -1)
@@ -197,6 +202,15 @@ struct Template: Sendable {
             }
         }
         return text
+    }
+}
+
+extension ManifestValue.Member {
+    /// Returns the key as a template.
+    func name() throws(ManifestError) -> Template {
+        var source = value
+        source.isKey = true
+        return try Template(key, at: source)
     }
 }
 

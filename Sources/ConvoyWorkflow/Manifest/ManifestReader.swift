@@ -35,6 +35,7 @@ struct ManifestReader {
         guard let requests = fields["requests"] else { throw root.problem("the manifest has no \"requests\"") }
         plan.environment = inputs.environment
         plan.typedNames = inputs.typedNames
+        try readSecretMarks(fields["secrets"])
         try readVariables(fields["variables"], root)
         let defaults =
             try fields["defaults"].map { value throws(ManifestError) in
@@ -72,17 +73,15 @@ struct ManifestReader {
                 try RequestReader.plan(
                     of: member, defaults: defaults, connection: connection, hasBase: plan.baseURL != nil))
         }
-        plan.secretMarks =
-            try fields["secrets"].map { value throws(ManifestError) in
-                var secrets: [(Reference, ManifestValue)] = []
-                for element in try value.elements("secrets") {
-                    let text = try element.string("a secret")
-                    let bare = text.hasPrefix("${") && text.hasSuffix("}") ? String(text.dropFirst(2).dropLast()) : text
-                    guard let reference = Reference(bare) else { throw element.problem("invalid reference \(quoted(text))") }
-                    secrets.append((reference, element))
-                }
-                return secrets
-            } ?? []
+    }
+
+    private mutating func readSecretMarks(_ value: ManifestValue?) throws(ManifestError) {
+        for element in try value?.elements("secrets") ?? [] {
+            let text = try element.string("a secret")
+            let bare = text.hasPrefix("${") && text.hasSuffix("}") ? String(text.dropFirst(2).dropLast()) : text
+            guard let reference = Reference(bare) else { throw element.problem("invalid reference \(quoted(text))") }
+            plan.secretMarks.append((reference, element))
+        }
     }
 
     /// Reads the servers that may receive secrets in addition to those of the URLs in the manifest.
@@ -162,6 +161,12 @@ struct ManifestReader {
                 try evaluate(reference.root, trees, &open)
             }
             try checkEarly(template, also: Array(trees.keys))
+        }
+        // A variable that is computed from a secret is a secret.
+        if case .text(let template) = tree, case .expression(let expression)? = template.wholeValue,
+            expression.allReferences.contains(where: plan.isMarked)
+        {
+            plan.secretMarks.append((Reference(root: name, path: []), value))
         }
         do throws(EvaluationError) {
             plan.variables[name] = try tree.value(in: plan.earlyScope).json
@@ -257,7 +262,15 @@ struct WorkflowPlan: Sendable {
         return secretMarks.contains { mark, _ in mark.root == reference.root && reference.path.starts(with: mark.path) }
     }
 
-    var earlyScope: EarlyScope { EarlyScope(variables: variables, environment: environment, typedNames: typedNames) }
+    var earlyScope: EarlyScope {
+        EarlyScope(
+            variables: variables, environment: environment, typedNames: typedNames, secrets: secretMarks.map(\.0))
+    }
+
+    /// Returns whether an expression uses a secret.
+    func usesSecret(_ expression: Expression) -> Bool {
+        expression.namesSecret || expression.allReferences.contains(where: isSecret)
+    }
 }
 
 /// The values that are known before anything is sent: variables and the environment.
@@ -265,6 +278,15 @@ struct EarlyScope: Scope {
     let variables: [String: JSON]
     let environment: [String: String]
     var typedNames: Set<String> = []
+    /// The values that the manifest marks as secret.
+    var secrets: [Reference] = []
+
+    func hides(_ expression: Expression) -> Bool {
+        expression.namesSecret
+            || expression.allReferences.contains { reference in
+                secrets.contains { $0.root == reference.root && reference.path.starts(with: $0.path) }
+            }
+    }
 
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
         if reference.root == "env" {

@@ -25,7 +25,7 @@ struct CheckReport {
 
     /// Evaluates an expression. Returns nil if it is true.
     init?(of check: CheckPlan, in scope: ResponseScope) {
-        var evaluation = ExpressionEvaluation(in: scope, keepsRecords: true)
+        var evaluation = ExpressionEvaluation(of: check.expression, in: scope, keepsRecords: true)
         do throws(EvaluationError) {
             result = try evaluation.value(of: check.expression.root)
             if result.isTrue { return nil }

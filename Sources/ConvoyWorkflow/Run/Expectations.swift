@@ -104,7 +104,7 @@ struct ExpectationCheck {
         for (algorithm, template) in plan.checksums {
             let digest = MessageDigest(algorithm)
             digest.update(response.data)
-            let actual = digest.value().map { $0.map { String(format: "%02x", $0) }.joined() } ?? ""
+            let actual = digest.value()?.hexadecimalString ?? ""
             let expected = (try? template.text(in: scope))?.lowercased() ?? ""
             if actual != expected { fail("\(algorithm): expected \(shown(expected)), got \(actual)", .checksum) }
         }

@@ -170,8 +170,10 @@ final class ItemRun: Sendable {
     }
 
     private func send(_ result: inout ItemResult) async throws {
-        let built = try builder(scope).build()
+        // An error of the builder may quote a secret.
         secrets.add(named: plan.secrets(in: scope))
+        secrets.add(plan.derivedSecrets(in: scope))
+        let built = try builder(scope).build()
         if let login = built.login { run.secrets.add(exactly: login) }
         let expectations = try plan.expectations.resolved(in: scope)
         let sender = RequestSender(plan: plan, expectations: expectations, run: run)

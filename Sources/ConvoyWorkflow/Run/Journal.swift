@@ -68,7 +68,7 @@ final class Journal: Sendable {
     }
 
     static func digest(of text: String) -> String {
-        (MessageDigest.sha256(Data(text.utf8)) ?? Data()).map { String(format: "%02x", $0) }.joined()
+        MessageDigest.sha256(Data(text.utf8))?.hexadecimalString ?? ""
     }
 
     /// Returns the results of a request, if it has succeeded with the same inputs.

@@ -15,6 +15,8 @@ struct ResponseScope: Scope {
 
     var response: ReceivedResponse? { examined }
 
+    func hides(_ expression: Expression) -> Bool { outer.hides(expression) }
+
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
         guard reference.root == id, let name = reference.path.first else { return try outer.value(of: reference) }
         guard let value = captures[name]?.value(at: reference.path.dropFirst()) else {
@@ -71,7 +73,7 @@ struct ResponseScope: Scope {
             try response.checkLength()
             let digest = MessageDigest(name == .md5 ? .md5 : .sha256)
             digest.update(response.data)
-            return digest.value().map { .string($0.hexadecimal) } ?? .nothing
+            return digest.value().map { .string($0.hexadecimalString) } ?? .nothing
         }
     }
 

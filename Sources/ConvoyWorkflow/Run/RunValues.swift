@@ -105,6 +105,8 @@ struct ItemScope: Scope {
             || hidesNamedSecrets && values.plan.isSecret(reference)
     }
 
+    func hides(_ expression: Expression) -> Bool { values.plan.usesSecret(expression) }
+
     func value(of expression: Expression) throws(EvaluationError) -> ScopedValue {
         if expression.allReferences.contains(where: isHidden) { return ScopedValue(json: "***") }
         guard expression.isVolatile else { return try evaluated(expression) }

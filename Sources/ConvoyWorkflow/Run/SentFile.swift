@@ -11,8 +11,6 @@ struct SentFile {
         case data(Data)
     }
 
-    private static let maximumLength = 64 << 20
-
     let name: String
     let contents: Contents
     /// The path, the length and the time of the last change, for the journal.
@@ -24,35 +22,20 @@ struct SentFile {
     /// - Parameter reads: Whether to read a file that can be read only once.
     init(_ template: Template, in scope: some Scope, reads: Bool) throws(EvaluationError) {
         let path = try Self.path(of: template, in: scope)
-        func failure(_ reason: String) -> EvaluationError {
-            EvaluationError(message: "cannot read \(quoted(path, isCut: false)): \(reason)", isAboutFile: true)
-        }
         var information = stat()
-        if access(path, R_OK) != 0 || stat(path, &information) != 0 { throw failure(SystemError().text) }
+        if access(path, R_OK) != 0 || stat(path, &information) != 0 {
+            throw NamedFile.failure(path, SystemError().text)
+        }
         name = PathText.name(of: path)
         switch information.st_mode & S_IFMT {
         case S_IFREG:
             contents = .file(UserPath.url(path))
             let time = Double(information.st_mtim.tv_sec) + Double(information.st_mtim.tv_nsec) / 1e9
             identity = "\(path) \(information.st_size) \(time)"
-        case S_IFDIR: throw failure(SystemError(code: EISDIR).text)
+        case S_IFDIR: throw NamedFile.failure(path, SystemError(code: EISDIR).text)
         default:
             identity = path
-            guard reads else {
-                contents = .data(Data())
-                return
-            }
-            let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-            guard descriptor >= 0 else { throw failure(SystemError().text) }
-            defer { close(descriptor) }
-            do throws(FileContents.Failure) {
-                contents = .data(Data(try FileContents.read(descriptor, limit: Self.maximumLength)))
-            } catch {
-                switch error {
-                case .system(let cause): throw failure(cause.text)
-                case .tooLarge(let limit): throw failure("it is larger than \(limit) bytes")
-                }
-            }
+            contents = .data(reads ? try NamedFile.contents(of: path, allowsPipes: true) : Data())
         }
     }
 

@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoySerialization
 import Foundation
 
@@ -28,7 +29,7 @@ struct ResponseSecrets {
     func isKnown(_ value: ExpressionValue) -> Bool {
         switch value {
         case .json(let json): known.finds(in: json)
-        case .bytes(let data): known.finds(in: .string(String(decoding: data, as: UTF8.self)))
+        case .bytes(let data): known.finds(in: data)
         case .date, .missing: false
         }
     }
@@ -40,8 +41,10 @@ struct ShownValues {
     private static let maximumDifferences = 5
     /// The maximum number of values of a list or object that are examined to show its start.
     private static let maximumCount = 200
+    /// The maximum length of a string that is examined to show its start, in Unicode scalars.
+    private static let maximumText = 1 << 16
     /// The maximum length of a string in which differences are searched, in Unicode scalars.
-    private static let maximumText = 1 << 18
+    private static let maximumCompared = 1 << 18
 
     private let names: [String]
     private let secrets: SecretMask
@@ -78,7 +81,7 @@ struct ShownValues {
         return cut(secrets.masked(foreign: words), to: 200)
     }
 
-    func shown(_ text: String) -> String { cut(secrets.masked(foreign: String(text.prefix(65_536)))) }
+    func shown(_ text: String) -> String { cut(secrets.masked(foreign: Self.start(of: text))) }
 
     /// Returns the message of an error, which may quote a value.
     func shown(message: String) -> String {
@@ -109,9 +112,9 @@ struct ShownValues {
             guard !hidesText else { return "*** (bytes)" }
             // The first bytes must not be a part of a secret.
             let start = data.prefix(24)
-            let text = String(decoding: data.prefix(65_536), as: UTF8.self)
+            let text = String(decoding: data.prefix(Self.maximumText), as: UTF8.self)
             let isSafe = secrets.masked(text).utf8.starts(with: String(decoding: start, as: UTF8.self).utf8)
-            let shown = isSafe ? start.hexadecimal + (data.count > 24 ? "…" : "") : "***"
+            let shown = isSafe ? start.hexadecimalString + (data.count > 24 ? "…" : "") : "***"
             return "\(shown) (\(Self.count(data.count, "byte")))"
         case .json(let json):
             let type: String
@@ -146,7 +149,7 @@ struct ShownValues {
         var result = json
         if case .string(let text) = json {
             if isCrowded { return "***" }
-            result = .string(secrets.masked(foreign: String(text.unicodeScalars.prefix(Self.maximumText))))
+            result = .string(secrets.masked(foreign: Self.start(of: text, limit: Self.maximumCompared)))
         }
         guard secrets.hidesNamed else { return secrets.masked(result, named: "") }
         if names.contains("cookies") { return "***" }
@@ -156,6 +159,10 @@ struct ShownValues {
             if case .string(let text) = result { result = .string(secrets.masked(field: name, text)) }
         }
         return result
+    }
+
+    private static func start(of text: String, limit: Int = maximumText) -> String {
+        text.utf8.count <= limit ? text : String(text.unicodeScalars.prefix(limit))
     }
 
     /// Returns the start of a value that may be large.
@@ -174,6 +181,11 @@ struct ShownValues {
                     result.append(key: member.key, value: start(member.value))
                 }
                 return .object(result)
+            case .string(let text):
+                let part = Self.start(of: text, limit: maximumText)
+                // All strings together are limited as well.
+                remaining -= part.utf8.count * maximumCount / (4 * maximumText)
+                return .string(part)
             default: return json
             }
         }
@@ -223,10 +235,10 @@ struct ShownValues {
 
     private func compare(_ one: JSON, _ other: JSON, at pointer: JSONPointer, _ lines: inout [String]) {
         guard lines.count <= Self.maximumDifferences, one != other else { return }
-        func add(_ text: String, at pointer: JSONPointer) {
+        func add(_ text: @autoclosure () -> String, at pointer: JSONPointer) {
             guard lines.count <= Self.maximumDifferences else { return }
             let path = pointer.tokens.isEmpty ? "the value" : pointer.description
-            lines.append("\(cut(secrets.masked(path))): \(text)")
+            lines.append("\(cut(secrets.masked(path))): \(text())")
         }
         switch (one, other) {
         case (.object(let one), .object(let other)):
