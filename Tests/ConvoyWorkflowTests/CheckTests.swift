@@ -251,20 +251,20 @@ import Testing
     }
 
     @Test func `large documents take linear time and hostile work is limited`() async throws {
-        let items = "[" + Array(repeating: #"{"id": "xxxxxxxxxxxxxxxx"}"#, count: 40_000).joined(separator: ",") + "]"
+        let item = #"{"id": "\#(String(repeating: "x", count: 1000))"}"#
+        let items = "[" + Array(repeating: item, count: 400).joined(separator: ",") + "]"
         let response = ExpressionTests.response(Data(items.utf8))
         let clock = ContinuousClock.now
-        let work = "the expression needs too much work", time = "the expression took too long"
+        let work = "the expression needs too much work"
         let search = #"the search for "(x+x+)+y" "#
         for (text, messages) in [
             ("json | map(it.id) | unique | count == 1", []), ("body not contains 'y'", []),
-            ("body | split('x') | map(it | split('i')) | count > 1", []),
-            ("json | jsonpath('$..id') | sort | count == 40000", []), ("json == json", []),
+            (#"body | split('"') | map(it | split(':')) | count > 1"#, []),
+            ("json | jsonpath('$..id') | sort | count == 400", []), ("json == json", []),
             ("json | map(body contains it.id) | count", [work]), ("json | map(json) | toString", [work]),
             ("json | map(json | jsonpath('$')) | count", [work]), ("json | map(jsonpath('$..id')) | count", [work]),
             ("json | map(json == (body | parseJSON)) | count", [work]), ("json | map(json contains 1) | count", [work]),
-            // An element of the inner list costs more time in a debug build.
-            ("json | map(json | map(it)) | count", [work, time]),
+            ("json | map(json | map(it)) | count", [work]),
             ("body | replace('x', body) | count", ["replace: the result is larger than 256 MiB"]),
             ("body matches '(x+x+)+y'", [search + "took too long", search + "needs too much memory"]),
         ] {

@@ -158,7 +158,8 @@ import Testing
             ("body | toInt", "toInt: a string of 300 characters is not an integer"),
             ("env.API_TOKEN | toInt", #"toInt: "***" is not an integer"#),
             ("env.CODE | replace('-', '') | date", #"date: "***" is not a date of RFC 3339 or HTTP"#),
-            ("'x' | decode(env.CODE)", #"unknown charset "***""#), ("'x' matches env.CODE", #"invalid regular expression "***""#),
+            ("'x' | decode(env.CODE)", #"unknown charset "***""#),
+            ("'x' matches env.CODE", #"invalid regular expression "***""#),
             ("json | jsonpath(env.CODE)", "the expression has no value"),
             ("'<a/>' | xpath(env.CODE)", "the expression has no value"), ("file(env.CODE)", "the expression has no value"),
         ] {

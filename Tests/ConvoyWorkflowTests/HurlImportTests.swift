@@ -117,7 +117,9 @@ import Testing
             variable "known" == 1
             certificate "Subject" == {{unused}}
             """)
-        for line in ["max-redirs: {{count}}", "proxy: {{proxy}}", "X-A: {{header}}", "certificate \"Subject\" == {{unused}}"] {
+        for line in [
+            "max-redirs: {{count}}", "proxy: {{proxy}}", "X-A: {{header}}", "certificate \"Subject\" == {{unused}}",
+        ] {
             #expect(manifest.contains("  # not expressed: \(line)\n"), "\(manifest)")
         }
         #expect(manifest.contains(#"variables: {"user":null,"wanted":null,"text":null,"known":null}"#), "\(manifest)")

@@ -91,7 +91,8 @@ import Testing
         arguments: [
             #"{get: "${env.CODE | toHex}://x"}"#, #"{get: "x?a=${env.CODE | upper}\t"}"#,
             #"{get: echo, headers: {X-A: "${env.CODE | upper}\n"}}"#, #"{get: "http://${code}:x/"}"#,
-            #"{post: echo, file: "/nowhere/${env.CODE | upper}"}"#, #"{get: echo, json: 1, when: "${env.CODE | toInt == 1}"}"#,
+            #"{post: echo, file: "/nowhere/${env.CODE | upper}"}"#,
+            #"{get: echo, json: 1, when: "${env.CODE | toInt == 1}"}"#,
             #"{post: echo, text: "${env.CODE | upper | date}"}"#, #"{get: echo, user: "${env.CODE | upper}"}"#,
             #"{get: echo, expect: {status: "${env.CODE | upper}"}}"#,
         ]) func `an error of a request shows no value that is computed from a secret`(_ request: String) async throws
@@ -117,11 +118,12 @@ import Testing
     }
 
     @Test func `numbers that are secrets are masked except where the types of values matter`() {
-        let mask = SecretMask(extending: { () in
-            let mask = SecretMask()
-            mask.add(["493817"])
-            return mask
-        }())
+        let mask = SecretMask(
+            extending: { () in
+                let mask = SecretMask()
+                mask.add(["493817"])
+                return mask
+            }())
         let json: JSON = ["a": [493817, 4938170], "b": "x493817"]
         #expect(mask.masked(json, named: "").description == #"{"a":["***",4938170],"b":"x***"}"#)
         #expect(

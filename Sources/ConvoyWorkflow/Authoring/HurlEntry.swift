@@ -121,7 +121,9 @@ struct HurlEntry {
                 draft.removedHeaders.append("Content-Type")
             }
         case .hex, .base64:
-            let bytes = body.kind == .hex ? ASCII.bytes(ofHexadecimal: body.text.utf8).map { Data($0) } : Data(base64Encoded: body.text)
+            let bytes =
+                body.kind == .hex
+                ? ASCII.bytes(ofHexadecimal: Array(body.text.utf8)).map { Data($0) } : Data(base64Encoded: body.text)
             guard let text = bytes.flatMap({ String(validating: $0, as: UTF8.self) }), !text.contains("\0") else {
                 return note("a body of bytes")
             }

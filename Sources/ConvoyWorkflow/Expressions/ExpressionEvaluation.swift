@@ -167,7 +167,7 @@ struct ExpressionEvaluation {
         case .file: return try file(arguments[0])
         case .hex:
             let text = try text(arguments[0], "hex")
-            guard let bytes = ASCII.bytes(ofHexadecimal: text.utf8) else {
+            guard let bytes = ASCII.bytes(ofHexadecimal: Array(text.utf8)) else {
                 throw EvaluationError(message: "hex takes pairs of hexadecimal digits, not \(shown(text))")
             }
             return .bytes(Data(bytes))

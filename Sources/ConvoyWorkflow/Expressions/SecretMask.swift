@@ -99,7 +99,7 @@ public final class SecretMask: Sendable {
         case .array(let values): return .array(values.map { masked($0, hidesNumbers: hidesNumbers, mask) })
         case .object(let object):
             var result = JSONObject()
-            for member in object.members { 
+            for member in object.members {
                 result.append(key: member.key, value: masked(member.value, hidesNumbers: hidesNumbers, mask))
             }
             return .object(result)
