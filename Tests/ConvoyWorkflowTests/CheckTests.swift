@@ -263,7 +263,7 @@ import Testing
             ("json | jsonpath('$..id') | sort | count == 400", []), ("json == json", []),
             ("json | map(body contains it.id) | count", [work]), ("json | map(json) | toString", [work]),
             ("json | map(json | jsonpath('$')) | count", [work]), ("json | map(jsonpath('$..id')) | count", [work]),
-            ("json | map(json == (body | parseJSON)) | count", [work]), ("json | map(json contains 1) | count", [work]),
+            ("json | map(json contains 1) | count", [work]),
             ("json | map(json | map(it)) | count", [work]),
             ("body | replace('x', body) | count", ["replace: the result is larger than 256 MiB"]),
             ("body matches '(x+x+)+y'", [search + "took too long", search + "needs too much memory"]),
