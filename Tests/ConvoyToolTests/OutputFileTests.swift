@@ -116,11 +116,12 @@ import Testing
         #expect(twice.status == 2 && twice.errors.contains("both write to standard output"), "\(twice.errors)")
     }
 
-    @Test func `a stream receives the reports of all rows`() async throws {
+    @Test func `a stream receives one report for all rows`() async throws {
         try scratch.write("n\n1\n2\n", to: "rows.csv")
         let result = try await ToolProcess.run(
             ["run", "--data", "rows.csv", "--report", "junit=-", "m.yaml"], in: scratch.url)
-        #expect(result.output.split(separator: "<testsuites ").count == 3, "\(result.errors)")
+        #expect(result.output.split(separator: "<testsuites ").count == 2, "\(result.errors)")
+        #expect(result.output.split(separator: "<testsuite ").count == 3, "\(result.output)")
     }
 
     @Test func `--save keeps a symbolic link and the permissions of its target`() async throws {

@@ -1,3 +1,4 @@
+import ConvoySerialization
 import ConvoyTestServer
 import Foundation
 import Testing
@@ -173,6 +174,85 @@ import Testing
         let page = try scratch.text("t.html")
         #expect(page.contains("<svg") && page.contains("class=\"wait\"") && !page.contains("http-equiv"))
         #expect(try scratch.text("h.har").contains("\"status\":404") || scratch.text("h.har").contains("\"status\" : 404"))
+    }
+
+    /// Writes two manifests, a list of requests and files that are no manifests into the directory `suite`.
+    private func writeSuite() throws {
+        server.route("/ok", .text("x"))
+        server.route("/bad", .status(404))
+        let base = "baseURL: \(server.url.absoluteString)\n"
+        try scratch.makeDirectory("suite/more")
+        try scratch.write("\(base)requests: {ok: {get: ok, tags: smoke}, bad: {get: bad}}", to: "suite/b.yaml")
+        try scratch.write("include: [../_base.yaml]\nrequests: {ok: {get: ok, after: first}}", to: "suite/more/a.yml")
+        try scratch.write(
+            "\(base)requests: {first: {get: ok, query: {a: \"${n}\"}}}\nvariables: {n: 1}", to: "suite/_base.yaml")
+        try scratch.write("{\"a\": 1}", to: "suite/data.json")
+        try scratch.write("no manifest", to: "suite/note.txt")
+    }
+
+    @Test func `a directory of manifests is run and has one report`() async throws {
+        try writeSuite()
+        let result = try await ToolProcess.run(
+            [
+                "run", "--var", "n=2", "--report", "junit=r.xml", "--report", "json=r.json", "--report", "tap=r.tap",
+                "--report", "html=r.html", "suite",
+            ], in: scratch.url)
+        #expect(result.status == 7, "\(result.errors)")
+        #expect(result.errorLines == ["convoy: suite/b.yaml:2: bad: status: expected 200-299, got 404"])
+        #expect(server.requests.map(\.target).sorted() == ["/bad", "/ok", "/ok", "/ok?a=2"])
+        #expect(result.outputLines.last?.hasPrefix("3 succeeded, 1 failed, in ") == true, "\(result.output)")
+        let xml = try scratch.text("r.xml")
+        #expect(xml.contains(#"<testsuites tests="4" failures="1" skipped="0""#))
+        #expect(
+            xml.split(separator: "<testsuite ").count == 3 && xml.contains(#"file="suite/more/../_base.yaml" line="2""#),
+            "\(xml)")
+        #expect(try scratch.text("r.tap").hasPrefix("TAP version 13\n1..4\nok 1 - suite/b.yaml: ok\n"))
+        let json = try JSON(parsing: try scratch.data("r.json"))
+        #expect(json[["failed"]] == 1 && json[["runs", "0", "requests", "1", "failures", "0", "line"]] == 2)
+        #expect(try scratch.text("r.html").split(separator: "<section>").count == 3)
+        let check = try await ToolProcess.run(["check", "suite"], in: scratch.url)
+        #expect(check.outputLines == ["suite/b.yaml: 2 requests, no mistakes", "suite/more/a.yml: 2 requests, no mistakes"])
+    }
+
+    @Test(
+        arguments: [
+            (["--shard", "1/2", "suite"], ["/bad", "/ok"]), (["--shard", "2/2", "suite"], ["/ok", "/ok?a=1"]),
+            (["--shard", "3/3", "suite"], []), (["--only", "smoke", "suite"], ["/ok"]),
+            (["--repeat", "3", "--only", "ok", "suite/b.yaml"], ["/ok", "/ok", "/ok"]),
+            (["--skip", "bad,first", "suite/b.yaml", "suite/more/a.yml"], ["/ok"]),
+            (["--shard", "1/2", "--var", "n=1", "suite"], ["/bad", "/ok"]),
+        ]) func `parts of several manifests are run`(_ arguments: [String], _ targets: [String]) async throws
+    {
+        try writeSuite()
+        let result = try await ToolProcess.run(["run", "--json"] + arguments, in: scratch.url)
+        #expect(result.status == (targets.contains("/bad") ? 7 : 0), "\(result.errors)")
+        #expect(server.requests.map(\.target).sorted() == targets, "\(result.output)")
+        #expect(try result.output.isEmpty || result.objects().allSatisfy { $0["manifest"] is String })
+    }
+
+    @Test(
+        arguments: [
+            (["--shard", "0/2", "suite"], "--shard takes K/N"), (["--shard", "x", "suite"], "--shard takes K/N"),
+            (["--repeat", "0", "suite"], "--repeat takes a whole number"), (["--graph", "dot", "suite"], "one manifest"),
+            (["--only", "nope", "suite"], "unknown request \"nope\" in 2 manifests"),
+            (["--report", "pdf=x", "suite"], "html=FILE"),
+            (["empty"], "empty contains no manifests"), (["suite/b.yaml", "list.json"], "list.json is a list of requests"),
+            (["--resume", "--repeat", "2", "suite"], "cannot be combined"), (["--var", "m=1", "suite"], "unknown variable"),
+            (["cycle.yaml"], "circular include"), (["missing.yaml"], "missing.yaml:1:10: include: cannot read"),
+            (["twice.yaml"], "\"ok\" is already a request of \"suite/b.yaml\""),
+        ]) func `mistakes in sets of manifests are found before anything is sent`(
+            _ arguments: [String], _ message: String
+        ) async throws
+    {
+        try writeSuite()
+        try scratch.makeDirectory("empty")
+        try scratch.write("{\"requests\": [{\"id\": \"a\", \"url\": \"http://a.test\"}]}", to: "list.json")
+        try scratch.write("include: cycle.yaml", to: "cycle.yaml")
+        try scratch.write("include: nothing.yaml", to: "missing.yaml")
+        try scratch.write("include: [suite/b.yaml]\nrequests: {ok: {get: ok}}", to: "twice.yaml")
+        let result = try await ToolProcess.run(["run"] + arguments, in: scratch.url)
+        #expect(result.status == 2 && result.errors.contains(message), "\(result.errors)")
+        #expect(server.requests.isEmpty)
     }
 
     @Test func `the program's outputs contain no secrets`() async throws {

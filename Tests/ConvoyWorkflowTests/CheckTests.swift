@@ -25,7 +25,7 @@ import Testing
     /// The failures of a request with these checks, each with its position.
     private func failures(_ checks: String, secrets: String = "", more: String = "") async throws -> [String] {
         let finished = try await bench.run("\(secrets)requests:\n  a:\n    get: item\n\(more)    expect:\n\(checks)")
-        return try finished.outcome("a").locatedFailures(in: "m.yaml")
+        return try finished.outcome("a").locatedFailures
     }
 
     @Test func `checks are combined with the other forms`() async throws {

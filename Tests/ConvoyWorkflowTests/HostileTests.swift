@@ -165,7 +165,10 @@ import Testing
         var texts = finished.result.outcomes.map {
             "\($0.name) \($0.url ?? "") \($0.failures) \($0.captures) \($0.file ?? "")"
         }
-        texts += [finished.result.junit(name: "m"), finished.result.tap(name: "m"), finished.result.timeline(of: workflow)]
+        var report = WorkflowReport()
+        report.add(finished.result, of: workflow)
+        report.add(finished.result, of: workflow, title: "again")
+        texts += [report.junit, report.tap, report.html, report.json]
         for name in ["journal", "journal-wal"] {
             let data = try? Data(contentsOf: bench.directory.url.appendingPathComponent(name))
             texts.append(String(decoding: data ?? Data(), as: UTF8.self))

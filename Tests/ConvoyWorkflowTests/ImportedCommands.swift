@@ -58,6 +58,8 @@ enum ImportedCommands {
         curl -d '$${x}' URL/x
         curl -X PUT -d a=b URL/x
         curl -X DELETE -d a=b URL/x
+        curl -X GET -d a=b URL/x
+        curl -X GET -H 'Content-Type: application/json' -d '{"query": {}}' URL/x
         curl -X PATCH --data '{"a":1}' -H 'Content-Type: application/json' URL/x
         curl -d '{"a":1}' URL/x
         curl -d '{"a": 1, "b": [1, 2.0, 1e3, true, null, "é\n\u00e9\/"]}' -H 'Content-Type: application/json' URL/x
@@ -264,7 +266,6 @@ enum ImportedCommands {
     /// command.
     static let announced = lines(
         #"""
-        curl -X GET -d a=b URL/x
         curl -I -X GET -d a=b URL/x
         curl --aws-sigv4 aws:amz:eu:s3 -u AKIAKEY:SECRETKEY URL/x
         curl --ntlm -u ada:pw URL/x

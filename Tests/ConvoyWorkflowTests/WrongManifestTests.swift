@@ -104,7 +104,6 @@ import Testing
         Mistake(base + "  a: {get: \"a\\tb\"}", "m.yaml:3:12: invalid URL: it contains a control character"),
         Mistake(base + "  a: {get: ''}", "m.yaml:3:12: the URL is empty"),
         Mistake(base + "  a: {get: 3}", "m.yaml:3:12: get must be text, not a number"),
-        Mistake(one("    json: {}"), "m.yaml:5:5: a GET cannot have a body"),
         Mistake(one("    tags: ['a,b']"), #"m.yaml:5:12: invalid tag "a,b""#),
         Mistake(one("    tags: 3"), "m.yaml:5:11: a tag must be text, not a number"),
         Mistake(base + "  a: {post: x, json: {}, form: {}}", #"m.yaml:3:26: "a" has both json and form"#),

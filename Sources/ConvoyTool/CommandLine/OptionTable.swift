@@ -12,7 +12,7 @@ enum OptionTable {
     /// configuration, a later option replaces an earlier one.
     static let alternatives: [Set<String>] = [
         ["continue", "no-clobber", "timestamping", "force", "number"], ["insecure", "cacert"], ["ipv4", "ipv6"],
-        ["insecure", "crl-file"], ["quiet", "verbose"], ["keep-going", "fail-fast"],
+        ["insecure", "crl-file"], ["quiet", "verbose"], ["keep-going", "fail-fast"], ["resume", "repeat"],
         ["output", "remote-header-name"], ["tus", "draft", "plain"],
     ]
 
@@ -65,19 +65,27 @@ enum OptionTable {
         .value(
             "data", nil, "FILE.csv", completes: .file, in: .workflow, of: [.run], once: true,
             "run once per row; the first row names variables",
-            "Rows run one after the other. The names of reports and journals contain the row number: report-2.xml."),
+            "Rows run one after the other, and share one report."),
+        .value(
+            "repeat", nil, "N", in: .workflow, of: [.run], once: true, "run everything N times",
+            "Rounds run one after the other, and share one report. Requests that write files need --force."),
+        .value(
+            "shard", nil, "K/N", in: .workflow, of: [.run], once: true, "run part K of N, for several machines",
+            "Part K of N consists of every Nth manifest or row, beginning with the Kth."),
         .value(
             "graph", nil, "FORMAT", completes: .oneOf(["dot", "mermaid"]), in: .workflow, of: [.run], once: true,
             "print the dependency graph and send nothing"),
         .value(
-            "report", nil, "junit=FILE|tap", in: .workflow, of: [.run], repeats: true, once: true,
-            "write a JUnit XML report, or print a TAP report",
-            "FILE may be a pipe, a device, or - for standard output."),
+            "report", nil, "FORMAT=FILE|tap", in: .workflow, of: [.run], repeats: true, once: true,
+            "write a report (junit, tap, json, html), or print TAP",
+            "One report describes all manifests and rows. FILE may be a pipe, a device, or - for standard output."),
         .value(
             "timeline", nil, "FILE.html", completes: .file, in: .workflow, of: [.run], once: true,
             "write a page with the graph and a waterfall",
-            "FILE may be a pipe, a device, or - for standard output."),
-        .flag("form", nil, in: .workflow, of: [.send], once: true, "send the items as a form instead of JSON"),
+            "The same as --report html=FILE. FILE may be a pipe, a device, or - for standard output."),
+        .flag(
+            "form", nil, in: .workflow, of: [.send], once: true, "send the items as a form instead of JSON",
+            "With NAME@FILE, the form is sent in parts."),
         .flag(
             "multipart", nil, in: .workflow, of: [.send], once: true, "send the items as a multipart form",
             "NAME@FILE adds a file as a part."),
@@ -85,6 +93,10 @@ enum OptionTable {
             "body", nil, "FILE", completes: .file, in: .workflow, of: [.send], once: true,
             "send FILE as the body, - for standard input",
             "The bytes of FILE are sent unchanged, with the media type for its name. FILE may be a pipe."),
+        .value(
+            "output", "o", "FILE", completes: .file, in: .workflow, of: [.send], once: true,
+            "write the body to FILE, replacing it"),
+        .flag("offline", nil, in: .workflow, of: [.send], once: true, "print the request instead of sending it"),
         .flag("head", nil, in: .workflow, of: [.send], once: true, "print the response head instead of the body"),
         .value(
             "expect", nil, "KEY=VALUE", in: .workflow, of: [.send], repeats: true, once: true,

@@ -6,13 +6,15 @@ import Foundation
 /// `convoy run`: runs the requests of a manifest.
 enum RunCommand {
     static func run(_ options: Options) throws(ToolError) -> ExitStatus {
-        guard let file = options.arguments.first, options.arguments.count == 1 else {
-            throw options.usage(options.arguments.isEmpty ? "no manifest" : "more than one manifest")
+        let files = try ManifestFile.all(options)
+        guard let list = files.first(where: { !Workflow.isManifest($0.contents) }) else {
+            return try WorkflowCommand.run(files, options)
         }
-        let name = file == "-" ? "standard input" : file
-        let contents = try InputFile.contents(
-            of: file, called: "the manifest \(Printable.line(name))", limit: DownloadList.maximumLength)
-        if Workflow.isManifest(contents) { return try WorkflowCommand.run(contents, name: name, options) }
+        guard files.count == 1 else {
+            throw options.usage(
+                "\(Printable.line(list.name)) is a list of requests, which cannot be combined with other manifests")
+        }
+        let (contents, name) = (list.contents, list.name)
         if let option = WorkflowCommand.options.first(where: options.has) {
             throw options.usage("--\(option) requires a manifest with named requests, see convoy help run manifest")
         }

@@ -30,12 +30,7 @@ struct OutputFile: Sendable {
         else { throw failure(SystemError().text) }
     }
 
-    /// Returns the file for a row of `--data`: `report-2.xml` instead of `report.xml` for row 2. All rows share a stream.
-    func numbered(_ row: Int?) throws(ToolError) -> OutputFile {
-        guard let row, !isStream else { return self }
-        return try OutputFile(Self.numbered(path, row), option: option, isPrivate: isPrivate)
-    }
-
+    /// Returns the path for a row of `--data`: `journal-2.x` instead of `journal.x` for row 2.
     static func numbered(_ path: String, _ row: Int) -> String {
         let name = PathText.name(of: path)
         guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return "\(path)-\(row)" }
@@ -98,7 +93,8 @@ enum StandardOutput {
         var users = options.has("json") ? ["--json"] : []
         if let body { users.append(body) }
         for text in options.all("report") {
-            if text == "tap" || text.hasPrefix("junit=") && SpecialFile.isStandardOutput(String(text.dropFirst(6))) {
+            let path = text.firstIndex(of: "=").map { String(text[text.index(after: $0)...]) }
+            if text == "tap" || path.map(SpecialFile.isStandardOutput) == true {
                 users.append("--report \(text)")
             }
         }

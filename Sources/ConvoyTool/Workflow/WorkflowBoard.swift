@@ -68,7 +68,7 @@ final class WorkflowBoard: Sendable {
         let isInterrupted = Interruption.shared.status != nil && outcome.kind == .cancelled
         let failures =
             outcome.state == .failed && !isInterrupted
-            ? WorkflowLines.failures(outcome, manifest: workflow.name, row: row) : []
+            ? WorkflowLines.failures(outcome, row: row) : []
         contents.withLock { contents in
             if let index = contents.running.firstIndex(where: { $0.name == name }) { contents.running.remove(at: index) }
             contents.ended.insert(outcome.id)
@@ -78,7 +78,7 @@ final class WorkflowBoard: Sendable {
         if printsJSON { display.emit(WorkflowLines.json(outcome, row: row)) }
         switch outcome.state {
         case .failed where isInterrupted:
-            display.complain(WorkflowLines.interruption(outcome, manifest: workflow.name, row: row), isMarked: true)
+            display.complain(WorkflowLines.interruption(outcome, row: row), isMarked: true)
         // Do not print skipped requests after an interruption, because every request that was not started is skipped.
         case .skipped where isInterrupted: break
         case .succeeded, .kept: if !printsNothing { display.say(WorkflowLines.success(outcome, display)) }

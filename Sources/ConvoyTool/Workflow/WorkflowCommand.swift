@@ -15,114 +15,98 @@ enum WorkflowCommand {
         let resumes: Bool
         let stops: Bool
         let printsJSON: Bool
-        let journal: String?
-    }
+        let fileCount: Int
+        let rowCount: Int
+        let rounds: Int
 
-    /// A run of the manifest with the values of a row.
-    private struct Row: Sendable {
-        let workflow: Workflow
-        let data: DataRow
+        /// Returns the journal of a row. Journals are stored beside the outputs, so that each output directory has a
+        /// separate run. A manifest from a pipe has none.
+        func journal(of row: WorkflowRow) -> String? {
+            guard !row.file.isStream, !isPreview else { return nil }
+            // Manifests in different directories may have the same name.
+            let name =
+                fileCount == 1 ? PathText.name(of: row.file.name) : row.file.name.replacing("/", with: "-")
+            let path = PathText.join(directory, ".\(name).convoyrun")
+            return row.data.number.map { OutputFile.numbered(path, $0) } ?? path
+        }
+
+        /// Returns the name of a run within the command, or nil if there is only one run.
+        func title(of row: WorkflowRow, round: Int) -> String? {
+            var parts: [String] = []
+            if fileCount > 1 { parts.append(Printable.line(row.file.name)) }
+            if row.data.number != nil { parts.append("\(row.data.title) of \(rowCount)") }
+            if rounds > 1 { parts.append("round \(round) of \(rounds)") }
+            return parts.isEmpty ? nil : parts.joined(separator: ", ")
+        }
     }
 
     /// The options that only manifests with named requests support.
     static let options = [
         "var", "env-file", "only", "skip", "keep-going", "fail-fast", "graph", "data", "report", "timeline", "resume",
+        "repeat", "shard",
     ]
 
-    /// Reads a manifest with the values of the options.
-    static func workflow(
-        _ contents: Data, name: String, _ inputs: WorkflowInputs, _ options: Options
-    ) throws(ToolError) -> Workflow {
-        let workflow: Workflow
-        do throws(ManifestError) {
-            workflow = try Workflow(parsing: contents, name: name, inputs: inputs)
-        } catch {
-            throw .usage(Printable.line(Shown.text(error.description)))
-        }
-        func names(_ option: String) throws(ToolError) -> [String]? {
-            guard options.has(option) else { return nil }
-            let names = options.all(option).flatMap { $0.split(separator: ",").map(String.init) }
-            guard !names.isEmpty else { throw options.usage("--\(option) needs the name of a request, or a tag") }
-            if let unknown = workflow.unknownName(in: names) {
-                let place = Printable.line(name)
-                throw options.usage("--\(option): unknown request \"\(Printable.line(unknown))\" in \(place)")
-            }
-            return names
-        }
-        let (wanted, skipped) = (try names("only"), try names("skip"))
-        var result = workflow
-        if let skipped { result = result.skipping(skipped) ?? result }
-        if let wanted {
-            guard result.unknownName(in: wanted) == nil else {
-                throw options.usage("--only and --skip leave nothing of a request to run")
-            }
-            result = result.only(wanted) ?? result
-        }
-        guard !result.requestIDs.isEmpty else { throw options.usage("--skip leaves no request to run") }
-        return result
-    }
-
-    static func run(_ contents: Data, name: String, _ options: Options) throws(ToolError) -> ExitStatus {
+    static func run(_ files: [ManifestFile], _ options: Options) throws(ToolError) -> ExitStatus {
         let display = try Display(options, printsBodies: false)
         let reports = try ReportOptions(options)
         let inputs = try WorkflowOptions.inputs(options)
-        let rows = try WorkflowOptions.rows(options)
-        var workflows: [Workflow] = []
-        for row in rows {
-            var inputs = inputs
-            inputs.variables.merge(row.variables) { given, _ in given }
-            do throws(ToolError) {
-                workflows.append(try workflow(contents, name: name, inputs, options))
-            } catch {
-                guard let number = row.number, number > 1 else { throw error }
-                // Name only the row, because its values may be undeclared secrets.
-                throw ToolError(text: "--data: row \(number): \(error.text)", status: error.status)
-            }
-        }
-        try WorkflowOptions.check(options, inputs, workflows, display)
-        for column in rows[0].columns {
-            guard let complaint = workflows[0].complaint(aboutVariable: column.name) else { continue }
-            display.complain("--data: \(Printable.line(complaint)) in \(Printable.line(name)): the column is not used")
+        let data = try WorkflowOptions.rows(options)
+        let all = try WorkflowSelection.rows(of: files, inputs, data)
+        let rounds = try options.integer("repeat", in: 1...10_000) ?? 1
+        try WorkflowOptions.check(options, inputs, all.map(\.workflow))
+        var rows = try WorkflowSelection.selected(all, options)
+        // The rows of a manifest have the same notes.
+        WorkflowOptions.printNotes(of: rows.filter { $0.data.number ?? 1 == 1 }.map(\.workflow), display)
+        for column in data[0].columns {
+            let complaints = all.compactMap { $0.workflow.complaint(aboutVariable: column.name) }
+            guard let complaint = complaints.first, complaints.count == all.count else { continue }
+            let place = files.count == 1 ? Printable.line(files[0].name) : "\(files.count) manifests"
+            display.complain("--data: \(Printable.line(complaint)) in \(place): the column is not used")
         }
         if let text = options.value("graph") {
             guard let format = Workflow.GraphFormat(rawValue: text) else {
                 throw options.usage("--graph takes dot or mermaid")
             }
-            display.emit(workflows[0].graph(format))
+            guard files.count == 1, let workflow = rows.first?.workflow else {
+                throw options.usage("--graph takes one manifest")
+            }
+            display.emit(workflow.graph(format))
             return .success
         }
         let directory = options.value("directory") ?? "."
         guard !directory.isEmpty else { throw options.usage("--directory needs a directory") }
-        // The journal is stored beside the outputs, so that each output directory has a separate run. A manifest from a
-        // pipe has no journal.
-        let isStream = name == "standard input" || SpecialFile.isStream(name)
-        let journal =
-            isStream || options.has("dry-run")
-            ? nil : PathText.join(directory, ".\(PathText.name(of: name)).convoyrun")
-        if options.has("resume"), journal == nil { throw options.usage("--resume requires a manifest in a file") }
+        if options.has("resume"), files.contains(where: \.isStream) {
+            throw options.usage("--resume requires a manifest in a file")
+        }
         let setting = Setting(
             display: display, reports: reports, directory: directory, replaces: options.has("force"),
             isPreview: options.has("dry-run"), resumes: options.has("resume"), stops: options.has("fail-fast"),
-            printsJSON: options.has("json"), journal: journal)
-        let all = zip(workflows, rows).map { workflow, data in
-            var data = data
-            data.secrets = workflow.secrets(hidesNamed: !Shown.secrets)
-            return Row(workflow: workflow, data: data)
-        }
-        try checkOutputs(all, setting)
-        return try run(all, setting, options)
+            printsJSON: options.has("json"), fileCount: files.count, rowCount: data.count, rounds: rounds)
+        for index in rows.indices { rows[index].data.secrets = rows[index].workflow.secrets(hidesNamed: !Shown.secrets) }
+        if rows.isEmpty { display.say("this part of --shard has nothing to run") }
+        try checkOutputs(rows, setting, options)
+        return try run(rows, setting, options)
     }
 
     /// Checks all outputs before the first request: running half of the rows is worse than running nothing.
-    private static func checkOutputs(_ rows: [Row], _ setting: Setting) throws(ToolError) {
-        var owners: [Data: Row] = [:]
+    private static func checkOutputs(
+        _ rows: [WorkflowRow], _ setting: Setting, _ options: Options
+    ) throws(ToolError) {
+        if setting.rounds > 1, !setting.replaces, rows.contains(where: \.workflow.hasOutputs) {
+            throw options.usage("--repeat requires --force, because the requests write files")
+        }
+        var owners: [Data: WorkflowRow] = [:]
         for row in rows {
             for output in row.workflow.knownOutputs {
                 let path = PathText.join(setting.directory, output)
                 if let other = owners.updateValue(row, forKey: Data(output.utf8)) {
-                    let titles = [other, row].map(\.data.title)
-                    let shown = row.data.secrets.masked(Printable.line(output))
-                    throw .usage("--data: \(titles[0]) and \(titles[1]) have the same output, \(shown)")
+                    let titles = [other, row].map { row in
+                        let title = row.data.number == nil ? "" : row.data.title
+                        return setting.fileCount == 1 ? title : "\(Printable.line(row.file.name)) \(title)"
+                    }
+                    let shown = row.data.secrets.masked(Printable.line(output)),
+                        start = row.data.number == nil ? "" : "--data: "
+                    throw .usage("\(start)\(titles[0]) and \(titles[1]) have the same output, \(shown)")
                 }
                 guard !setting.replaces, !setting.resumes, !setting.isPreview else { continue }
                 let shown = row.data.secrets.masked(setting.directory == "." ? output : path)
@@ -131,7 +115,9 @@ enum WorkflowCommand {
         }
     }
 
-    private static func run(_ rows: [Row], _ setting: Setting, _ options: Options) throws(ToolError) -> ExitStatus {
+    private static func run(
+        _ rows: [WorkflowRow], _ setting: Setting, _ options: Options
+    ) throws(ToolError) -> ExitStatus {
         let display = setting.display
         let speed = try SpeedOptions(options)
         let routes = try RouteOptions(options)
@@ -153,16 +139,19 @@ enum WorkflowCommand {
             Display.filter.withLock { $0 = nil }
             Display.archiveFilter.withLock { $0 = nil }
         }
-        var kinds: [FailureKind] = []
-        for (index, row) in rows.enumerated() where Interruption.shared.status == nil {
+        var kinds: [FailureKind] = [], report = WorkflowReport(), seconds = 0.0
+        let runs = (1...setting.rounds).lazy.flatMap { round in rows.map { (row: $0, round: round) } }
+        for (index, (row, round)) in runs.enumerated() where Interruption.shared.status == nil {
             let item = try prepare(row, setting, settings, timeout: timeout)
-            masks.withLock { $0.append(item.run.secrets) }
+            masks.withLock { $0 = row.data.number == nil && round > 1 ? [item.run.secrets] : $0 + [item.run.secrets] }
             if setting.isPreview {
+                guard round == 1 else { break }
                 if index > 0 { display.say("") }
                 display.say(preview(of: item.run))
                 continue
             }
-            if row.data.number != nil { display.say("\(row.data.title) of \(rows.count)") }
+            let title = setting.title(of: row, round: round)
+            if let title { display.say(title) }
             let result = wait(for: item.run)
             settings.trace.finish()
             display.releaseRemarks()
@@ -172,10 +161,15 @@ enum WorkflowCommand {
                 display.complain(Printable.line(failure))
                 kinds.append(.disk)
             }
-            try write(result, of: row, setting)
+            seconds += result.seconds
+            report.add(result, of: row.workflow, title: title.map { setting.fileCount > 1 ? $0 : "\(row.file.name): \($0)" })
             if setting.stops, !result.failures.isEmpty { break }
         }
         if setting.isPreview { return .success }
+        if rows.count * setting.rounds > 1, !setting.reports.printsTAP {
+            display.say("\(WorkflowLines.total(report.outcomes)), in \(Amounts.seconds(seconds)) in all")
+        }
+        try setting.reports.write(report, display)
         // Requests that were cancelled by a stop add no information.
         let causes = kinds.filter { $0 != .cancelled }
         let status = Interruption.shared.status ?? ExitStatus(failures: causes.isEmpty ? kinds : causes)
@@ -195,7 +189,7 @@ enum WorkflowCommand {
     }
 
     private static func prepare(
-        _ row: Row, _ setting: Setting, _ settings: TransferSettings, timeout: Double?
+        _ row: WorkflowRow, _ setting: Setting, _ settings: TransferSettings, timeout: Double?
     ) throws(ToolError) -> Prepared {
         var run = WorkflowRun.Options()
         run.directory = UserPath.url(setting.directory, isDirectory: true)
@@ -205,9 +199,10 @@ enum WorkflowCommand {
         run.resumes = setting.resumes
         run.userAgent = Program.userAgent
         run.showsSecrets = Shown.secrets
-        run.collectsMetrics = setting.reports.timeline != nil
-        if let journal = setting.journal {
-            run.journal = UserPath.url(row.data.number.map { OutputFile.numbered(journal, $0) } ?? journal)
+        run.collectsMetrics = setting.reports.page != nil
+        let journal = setting.journal(of: row)
+        if let journal {
+            run.journal = UserPath.url(journal)
             do throws(ToolError) {
                 try Directories.prepare(setting.directory)
             } catch {
@@ -234,7 +229,7 @@ enum WorkflowCommand {
                 let file = Printable.line(error.file.relativePath)
                 throw .disk("the journal \(file) is in use by another run: wait for it to end, or use another --directory")
             } catch {
-                let line = "\(Printable.line(setting.journal ?? "")): \(ErrorText.line(for: error))"
+                let line = "\(Printable.line(journal ?? "")): \(ErrorText.line(for: error))"
                 guard !setting.resumes, run.journal != nil else { throw .disk(line) }
                 // A directory that cannot be written does not prevent the run.
                 setting.display.complain("\(line); --resume will not work after this run")
@@ -260,38 +255,26 @@ enum WorkflowCommand {
         isOver.wait()
         return result.withLock { $0 }
     }
-
-    private static func write(
-        _ result: WorkflowResult, of row: Row, _ setting: Setting
-    ) throws(ToolError) {
-        let (workflow, row) = (row.workflow, row.data.number)
-        if setting.reports.printsTAP { setting.display.emit(String(result.tap(name: workflow.name).dropLast())) }
-        try setting.reports.junit?.numbered(row).write(Data(result.junit(name: workflow.name).utf8))
-        try setting.reports.timeline?.numbered(row).write(Data(result.timeline(of: workflow).utf8))
-    }
 }
 
 /// `convoy check`: validates manifests without sending anything.
 enum CheckCommand {
     static func run(_ options: Options, _ display: Display) throws(ToolError) -> ExitStatus {
-        guard !options.arguments.isEmpty else { throw options.usage("no manifest") }
         let inputs = try WorkflowOptions.inputs(options)
         var workflows: [Workflow] = []
-        for file in options.arguments {
-            let name = file == "-" ? "standard input" : file
-            let contents = try InputFile.contents(
-                of: file, called: "the manifest \(Printable.line(name))", limit: DownloadList.maximumLength)
+        for file in try ManifestFile.all(options) {
             let count: Int
-            if Workflow.isManifest(contents) {
-                let workflow = try WorkflowCommand.workflow(contents, name: name, inputs, options)
+            if Workflow.isManifest(file.contents) {
+                let workflow = try WorkflowSelection.workflow(file, inputs)
                 workflows.append(workflow)
                 count = workflow.requestIDs.count
             } else {
-                count = try Manifest(contents, name: name, timeout: nil).requests.count
+                count = try Manifest(file.contents, name: file.name, timeout: nil).requests.count
             }
-            display.say("\(Printable.line(name)): \(count == 1 ? "1 request" : "\(count) requests"), no mistakes")
+            display.say("\(Printable.line(file.name)): \(count == 1 ? "1 request" : "\(count) requests"), no mistakes")
         }
-        if !workflows.isEmpty { try WorkflowOptions.check(options, inputs, workflows, display) }
+        if !workflows.isEmpty { try WorkflowOptions.check(options, inputs, workflows) }
+        WorkflowOptions.printNotes(of: workflows, display)
         return .success
     }
 }

@@ -21,6 +21,17 @@ enum WorkflowLines {
         return "\(mark)\(name)\(file): \(figures.joined(separator: ", "))"
     }
 
+    /// Returns the numbers of outcomes in each state.
+    static func total(_ outcomes: [RequestOutcome]) -> String {
+        let counts = [
+            (outcomes.count { $0.state == .succeeded }, "succeeded"),
+            (outcomes.count { $0.state == .kept }, "in an earlier run"),
+            (outcomes.count { $0.state == .skipped }, "skipped"), (outcomes.count { $0.state == .failed }, "failed"),
+        ]
+        let shown = counts.enumerated().filter { $0.offset == 0 || $0.element.0 > 0 }.map(\.element)
+        return shown.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+    }
+
     static func skip(_ outcome: RequestOutcome, _ display: Display) -> String {
         let mark = display.showsMarks ? display.paint(Display.hasUnicode ? "– " : "- ", .dim) : ""
         return "\(mark)\(Printable.line(outcome.name)): \(Printable.line(outcome.failures.first ?? "skipped"))"
@@ -28,28 +39,26 @@ enum WorkflowLines {
 
     /// Returns a text for every failure, with the position of the check or the line of the request in the manifest. Its
     /// other lines are indented.
-    static func failures(_ outcome: RequestOutcome, manifest: String, row: DataRow?) -> [String] {
+    static func failures(_ outcome: RequestOutcome, row: DataRow?) -> [String] {
         outcome.failures.enumerated().map { index, text in
             let position = outcome.failurePositions[index].map { "\($0.line):\($0.column)" }
             let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map { Printable.line(String($0)) }
-            return start(outcome, manifest, row, at: position) + lines.joined(separator: "\n    ")
+            return start(outcome, row, at: position) + lines.joined(separator: "\n    ")
         }
     }
 
-    private static func start(
-        _ outcome: RequestOutcome, _ manifest: String, _ row: DataRow?, at position: String? = nil
-    ) -> String {
+    private static func start(_ outcome: RequestOutcome, _ row: DataRow?, at position: String? = nil) -> String {
         let row = row.map { "\($0.title): " } ?? "", position = position ?? "\(outcome.line)"
-        return "\(Printable.line(manifest)):\(position): \(row)\(Printable.line(outcome.name)): "
+        return "\(Printable.line(outcome.manifest)):\(position): \(row)\(Printable.line(outcome.name)): "
     }
 
     /// Returns the line of a request that was in flight when the program was interrupted.
-    static func interruption(_ outcome: RequestOutcome, manifest: String, row: DataRow?) -> String {
-        start(outcome, manifest, row) + "interrupted"
+    static func interruption(_ outcome: RequestOutcome, row: DataRow?) -> String {
+        start(outcome, row) + "interrupted"
     }
 
-    /// Returns the outcome as a line of `--json`, with the keys that only workflows have: `item`, `index`, `line`,
-    /// `state`, `requests`, `retries`, `captures`, `row` with `--data`, and `morePages` if it is true.
+    /// Returns the outcome as a line of `--json`, with the keys that only workflows have: `item`, `index`, `manifest`,
+    /// `line`, `state`, `requests`, `retries`, `captures`, `row` with `--data`, and `morePages` if it is true.
     static func json(_ outcome: RequestOutcome, row: DataRow?) -> String {
         var line = JSONLine()
         line.add("id", outcome.id)
@@ -64,6 +73,7 @@ enum WorkflowLines {
         line.add("errorCode", outcome.kind?.rawValue)
         line.add("item", outcome.item)
         line.add("index", outcome.index.map { Int64($0) })
+        line.add("manifest", outcome.manifest)
         line.add("line", Int64(outcome.line))
         line.add("state", outcome.state.rawValue)
         line.add("requests", Int64(outcome.requestCount))

@@ -30,15 +30,19 @@ enum WorkflowOptions {
         return inputs
     }
 
-    /// Rejects command-line variables that none of the manifests declares, and prints the notes of the manifests.
+    /// Rejects command-line variables that none of the manifests declares.
     static func check(
-        _ options: Options, _ inputs: WorkflowInputs, _ workflows: [Workflow], _ display: Display
+        _ options: Options, _ inputs: WorkflowInputs, _ workflows: [Workflow]
     ) throws(ToolError) {
         for name in inputs.variables.keys.sorted() {
             let complaints = workflows.compactMap { $0.complaint(aboutVariable: name) }
             guard let complaint = complaints.first, complaints.count == workflows.count else { continue }
             throw options.usage("--var: \(Printable.line(complaint)) in \(Printable.line(workflows[0].name))")
         }
+    }
+
+    /// Prints the notes of manifests.
+    static func printNotes(of workflows: [Workflow], _ display: Display) {
         for note in workflows.flatMap(\.notes) { display.complain(Printable.line(Shown.text(note))) }
     }
 
@@ -137,22 +141,36 @@ struct DataRow: Sendable {
 
 /// The reports that `--report` and `--timeline` request.
 struct ReportOptions {
-    private(set) var junit: OutputFile?
-    let timeline: OutputFile?
+    private var files: [(format: String, file: OutputFile)] = []
+    /// The page, which needs the metrics of the requests.
+    private(set) var page: OutputFile?
     private(set) var printsTAP = false
 
+    private static let formats = ["junit", "tap", "json", "html"]
+
     init(_ options: Options) throws(ToolError) {
-        timeline = try options.value("timeline").map { path throws(ToolError) in
-            try OutputFile(path, option: "timeline")
-        }
+        if let path = options.value("timeline") { page = try OutputFile(path, option: "timeline") }
         for text in options.all("report") {
+            let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
             if text == "tap" {
                 printsTAP = true
-            } else if text.hasPrefix("junit="), text.count > 6 {
-                junit = try OutputFile(String(text.dropFirst(6)), option: "report")
+            } else if parts.count == 2, parts[0] == "html" {
+                guard page == nil else { throw options.usage("--report html=FILE and --timeline are the same page") }
+                page = try OutputFile(parts[1], option: "report")
+            } else if parts.count == 2, Self.formats.contains(parts[0]) {
+                files.append((parts[0], try OutputFile(parts[1], option: "report")))
             } else {
-                throw options.usage("--report takes junit=FILE or tap")
+                throw options.usage("--report takes tap, or junit=FILE, tap=FILE, json=FILE or html=FILE")
             }
         }
+    }
+
+    func write(_ report: WorkflowReport, _ display: Display) throws(ToolError) {
+        if printsTAP { display.emit(String(report.tap.dropLast())) }
+        for (format, file) in files {
+            let text = format == "junit" ? report.junit : format == "tap" ? report.tap : report.json
+            try file.write(Data(text.utf8))
+        }
+        try page?.write(Data(report.html.utf8))
     }
 }

@@ -136,9 +136,6 @@ private struct EntryReader {
         let params = parts
         var text = string("request", "postData", "text") ?? ""
         guard !text.isEmpty || !params.isEmpty else { return }
-        guard !["GET", "HEAD"].contains(method) else {
-            return draft.notes.append("The body is left out; a manifest has no body for a \(method)")
-        }
         if string("request", "postData", "encoding")?.lowercased() == "base64" {
             guard let data = Data(base64Encoded: text), let decoded = String(validating: data, as: UTF8.self) else {
                 return draft.notes.append("The body is left out; it is not text. Give it as file:")

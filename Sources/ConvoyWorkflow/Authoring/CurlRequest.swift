@@ -55,9 +55,8 @@ extension CurlReader {
         }
         addOutput(values, index, to: &draft)
         if hasBody {
-            guard !["GET", "HEAD"].contains(draft.method) else {
-                throw CurlCommandLine.Problem(
-                    description: "A manifest does not support a body in a \(draft.method) request.")
+            guard !isHead else {
+                throw CurlCommandLine.Problem(description: "curl does not send a body with -I.")
             }
             addBody(upload, to: &draft)
         }

@@ -14,7 +14,8 @@ public enum ManifestSchema {
     static var json: JSON {
         [
             "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A manifest of convoy run",
-            "type": "object", "additionalProperties": false, "required": ["requests"],
+            "type": "object", "additionalProperties": false,
+            "anyOf": [["required": ["requests"]], ["required": ["include"]]],
             "properties": object(ManifestReader.keys) { key in
                 switch key {
                 case "version": ["const": 1]
@@ -23,6 +24,11 @@ public enum ManifestSchema {
                     [
                         "type": "object",
                         "description": "The variables and their values. A null value must be set with --var.",
+                    ]
+                case "include":
+                    [
+                        "type": ["string", "array"], "items": anyText,
+                        "description": "Other manifests, relative to this one.",
                     ]
                 case "secrets", "secrets-for": ["type": "array", "items": ["type": "string"]]
                 case "defaults": closed(ManifestReader.defaultKeys, member)
@@ -66,7 +72,8 @@ public enum ManifestSchema {
     private static func member(_ key: String) -> JSON {
         switch key {
         case let verb where RequestReader.verbs.contains(verb): return text("The URL of a \(verb.uppercased()).")
-        case "query", "headers", "form", "multipart", "resolve", "connect-to": return mapping
+        case "query", "form", "multipart": return ["type": ["object", "array"], "items": mapping]
+        case "headers", "resolve", "connect-to", "cookies": return mapping
         case "json": return ["description": "The body, as JSON."]
         case "bearer": return text("The token.")
         case "basic": return closed(["user", "password"]) { _ in anyText }
@@ -81,7 +88,13 @@ public enum ManifestSchema {
         case "perSecond": return ["type": "number", "exclusiveMinimum": 0]
         case "onFailure": return ["enum": .array(FailureRule.allCases.map { .string($0.rawValue) })]
         case "poll":
-            return closed(["until", "every", "for"]) { $0 == "until" ? ["type": ["string", "boolean"]] : time }
+            return closed(["until", "every", "for", "backoff"]) { key in
+                switch key {
+                case "until": ["type": ["string", "boolean"]]
+                case "backoff": ["type": "number", "minimum": 1, "maximum": 100]
+                default: time
+                }
+            }
         case "follow": return ["type": ["string", "object"]]
         case "pages": return whole(from: 1, to: 100_000)
         case "events":
@@ -99,7 +112,7 @@ public enum ManifestSchema {
                     },
                 ]
             ]
-        case "timeout", "connect-timeout", "max-time": return time
+        case "timeout", "delay", "connect-timeout", "max-time": return time
         case "limit-rate", "limit-rate-each", "min-rate": return size
         case "max-redirs": return whole(from: 0, to: 1000)
         case "http1.1", "insecure", "ipv4", "ipv6": return ["type": "boolean"]

@@ -164,6 +164,14 @@ struct ManifestValue: Sendable {
         return object.members.map { Member(key: $0.key, value: child($0.value, $0.key)) }
     }
 
+    /// Returns the members of an object with arbitrary keys, or those of a list of objects, in which a key may be repeated.
+    func pairs(_ what: String) throws(ManifestError) -> [Member] {
+        guard case .array = json else { return try members(what) }
+        var pairs: [Member] = []
+        for element in try elements(what) { pairs += try element.members("an element of \(what)") }
+        return pairs
+    }
+
     /// Returns the members of an object with known keys, without those that are null.
     func fields(_ what: String, knowing keys: [String]) throws(ManifestError) -> [String: ManifestValue] {
         var fields: [String: ManifestValue] = [:]
@@ -214,6 +222,14 @@ struct ManifestValue: Sendable {
             throw problem("\(what) must be a number of seconds, or a time such as 500ms, 30s or 5m")
         }
         return value
+    }
+
+    /// Returns a number from 1 to 100 by which a time is multiplied.
+    func factor(_ what: String) throws(ManifestError) -> Double {
+        guard case .number(let number) = json, let factor = number.double, (1...100).contains(factor) else {
+            throw problem("\(what) must be a number from 1 to 100")
+        }
+        return factor
     }
 
     /// Returns a number of requests per second.

@@ -203,7 +203,7 @@ extension RequestPlan {
 extension WorkflowPlan {
     /// The secrets that are known before anything is sent, determined by their names and positions.
     var namedSecrets: [String] {
-        var secrets = variables.flatMap { NamedSecrets.values(of: $0.value, named: $0.key) }
+        var secrets = variables.flatMap { NamedSecrets.values(of: $0.value, named: $0.key) } + cookies.map(\.value)
         let scope = earlyScope
         for request in requests {
             secrets += request.secrets(in: scope)

@@ -4,7 +4,7 @@ import Foundation
 
 /// A decoder for captures.
 enum CaptureReader {
-    private static let kinds = ["json", "xpath", "header", "cookie", "status", "url", "text"]
+    private static let kinds = ["json", "xpath", "header", "cookie", "link", "status", "url", "text"]
 
     static func plan(of member: ManifestValue.Member) throws(ManifestError) -> CapturePlan {
         guard Reference.isName(member.key) else { throw member.problem("invalid capture name \(quoted(member.key))") }
@@ -56,6 +56,10 @@ enum CaptureReader {
             return .xpath(expression)
         case ("header", let name?) where !name.isEmpty: return .header(name)
         case ("cookie", let name?) where !name.isEmpty: return .cookie(name)
+        case ("link", let relation?):
+            guard !relation.isEmpty, relation.utf8.allSatisfy({ "abcdefghijklmnopqrstuvwxyz0123456789.-".utf8.contains($0) })
+            else { throw value.problem("invalid link relation \(quoted(relation)): write link:next") }
+            return .link(relation)
         case ("status", nil): return .status
         case ("url", nil): return .url
         case ("text", let pattern):
@@ -64,7 +68,7 @@ enum CaptureReader {
             let group = group ?? min(1, groups)
             guard group <= groups else { throw value.problem("group \(group) does not exist; the last group is \(groups)") }
             return .text(pattern: pattern, group: group)
-        case ("json", nil), ("xpath", nil), ("header", _), ("cookie", _):
+        case ("json", nil), ("xpath", nil), ("header", _), ("cookie", _), ("link", nil):
             throw value.problem("\(kind): requires a value after the colon")
         default:
             throw value.problem("unknown capture \(quoted(kind))\(Suggestion.text(for: kind, among: kinds))")

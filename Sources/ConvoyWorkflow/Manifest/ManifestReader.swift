@@ -5,11 +5,11 @@ import Foundation
 
 /// A decoder for the top level of a manifest, its variables and its defaults. ``RequestReader`` decodes the requests.
 struct ManifestReader {
-    static let keys = ["version", "baseURL", "variables", "secrets", "secrets-for", "defaults", "requests"]
+    static let keys = ["version", "include", "baseURL", "variables", "secrets", "secrets-for", "defaults", "requests"]
     static let defaultKeys =
         [
             "timeout", "retry", "perHost", "perSecond", "jobs", "headers", "bearer", "basic", "onFailure", "cookie-jar",
-            "hsts",
+            "cookies", "hsts", "delay",
         ]
         + ConnectionPlan.keys
 
@@ -26,24 +26,20 @@ struct ManifestReader {
     }
 
     private mutating func read(_ root: ManifestValue) throws(ManifestError) {
-        let fields = try root.fields("the manifest", knowing: Self.keys)
-        if let version = fields["version"] {
-            guard case .number(let number) = version.json, number.text == "1" else {
-                throw version.problem("version must be 1")
-            }
+        let sources = try ManifestSources(root)
+        guard let requests = sources.values("requests").last else {
+            throw root.problem("the manifest has no \"requests\"")
         }
-        guard let requests = fields["requests"] else { throw root.problem("the manifest has no \"requests\"") }
         plan.environment = inputs.environment
         plan.typedNames = inputs.typedNames
-        try readSecretMarks(fields["secrets"])
-        try readVariables(fields["variables"], root)
-        let defaults =
-            try fields["defaults"].map { value throws(ManifestError) in
-                try value.fields("defaults", knowing: Self.defaultKeys)
-            } ?? [:]
+        for value in sources.values("secrets") { try readSecretMarks(value) }
+        try readVariables(sources.values("variables"))
+        var defaults: [String: ManifestValue] = [:]
+        for value in sources.values("defaults") {
+            defaults.merge(try value.fields("defaults", knowing: Self.defaultKeys)) { $1 }
+        }
         try readLimits(defaults)
-        try readStores(defaults)
-        if let base = fields["baseURL"] {
+        if let base = sources.values("baseURL").last {
             let template = try Template(base, "baseURL")
             try checkEarly(template)
             plan.variableNames.formUnion(template.references.map(\.root))
@@ -53,13 +49,19 @@ struct ManifestReader {
             }
             plan.baseURL = url
         }
-        if let servers = fields["secrets-for"] { try readServers(servers) }
-        let members = try requests.members("requests")
+        try readStores(defaults)
+        for servers in sources.values("secrets-for") { try readServers(servers) }
+        var members: [ManifestValue.Member] = []
+        for value in sources.values("requests") { members += try value.members("requests") }
         guard !members.isEmpty else { throw requests.problem("the manifest has no requests") }
         // Create the connection settings once, because all requests share their rate limit.
         var connection = ConnectionPlan()
         try connection.read(defaults)
+        var known: [String: ManifestValue] = [:]
         for member in members {
+            if let other = known.updateValue(member.value, forKey: member.key) {
+                throw member.problem("\(quoted(member.key)) is already a request of \(quoted(other.document.name))")
+            }
             guard Reference.isName(member.key) else {
                 throw member.problem("invalid request name \(quoted(member.key)): use letters, digits, - and _")
             }
@@ -75,8 +77,8 @@ struct ManifestReader {
         }
     }
 
-    private mutating func readSecretMarks(_ value: ManifestValue?) throws(ManifestError) {
-        for element in try value?.elements("secrets") ?? [] {
+    private mutating func readSecretMarks(_ value: ManifestValue) throws(ManifestError) {
+        for element in try value.elements("secrets") {
             let text = try element.string("a secret")
             let bare = text.hasPrefix("${") && text.hasSuffix("}") ? String(text.dropFirst(2).dropLast()) : text
             guard let reference = Reference(bare) else { throw element.problem("invalid reference \(quoted(text))") }
@@ -115,6 +117,19 @@ struct ManifestReader {
             return try ManifestValue(json: .string(path), pointer: value.pointer, document: value.document).file(key)
         }
         plan.cookieJar = try file("cookie-jar")
+        if let value = defaults["cookies"] {
+            guard plan.baseURL != nil else { throw value.problem("cookies requires baseURL", atKey: true) }
+            for member in try value.members("cookies") {
+                let template = try Template(member.value.json.text, at: member.value)
+                try checkEarly(template)
+                plan.variableNames.formUnion(template.references.map(\.root))
+                let text = try evaluated(template)
+                guard !member.key.isEmpty, !Escaping.hasControls(member.key + text),
+                    !(member.key + text).contains(where: { ";\t".contains($0) }), !member.key.contains("=")
+                else { throw member.problem("invalid cookie \(quoted(member.key))") }
+                plan.cookies.append((member.key, text))
+            }
+        }
         plan.hsts = try file("hsts")
         do {
             _ = try RunStores(plan)
@@ -127,14 +142,16 @@ struct ManifestReader {
 
     // MARK: Variables
 
-    private mutating func readVariables(_ value: ManifestValue?, _ root: ManifestValue) throws(ManifestError) {
+    private mutating func readVariables(_ values: [ManifestValue]) throws(ManifestError) {
         var trees: [String: (tree: TreeTemplate, value: ManifestValue)] = [:]
         var names: [String] = []
-        for member in try value?.members("variables") ?? [] {
+        var members: [ManifestValue.Member] = []
+        for value in values { members += try value.members("variables") }
+        for member in members {
             guard Reference.isName(member.key), !ReservedName.all.contains(member.key) else {
                 throw member.problem("invalid variable name \(quoted(member.key))")
             }
-            names.append(member.key)
+            if trees[member.key] == nil { names.append(member.key) }
             trees[member.key] = (try TreeTemplate(member.value), member.value)
         }
         plan.variables.merge(inputs.variables) { $1 }
@@ -216,6 +233,8 @@ struct WorkflowPlan: Sendable {
     var jobs: Int?
     /// The cookie file, or nil.
     var cookieJar: URL?
+    /// The cookies that the server of the base URL receives from the start.
+    var cookies: [(name: String, value: String)] = []
     /// The file of the hosts that require HTTPS, or nil.
     var hsts: URL?
     var requests: [RequestPlan] = []

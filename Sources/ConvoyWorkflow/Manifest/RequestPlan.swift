@@ -9,6 +9,9 @@ struct RequestPlan: Sendable {
     let line: Int
     let column: Int
 
+    /// The name of the manifest that contains the request.
+    var manifest: String { url.source.document.name }
+
     /// The names that select the request together with others.
     var tags: [String] = []
     var method = "GET"
@@ -22,6 +25,8 @@ struct RequestPlan: Sendable {
     var connection = ConnectionPlan()
     var retry: RetryPlan?
     var timeout: Double?
+    /// The time to wait before each item is sent, in seconds.
+    var delay: Double = 0
 
     /// The requests that this request depends on: those whose values it uses, and those in `after`.
     var dependencies: [String] = []
@@ -127,6 +132,8 @@ struct PollPlan: Sendable {
     var every: Double
     /// The time after which polling fails, in seconds.
     var limit: Double
+    /// The factor by which each delay is longer than the one before.
+    var backoff: Double = 1
 }
 
 /// The server-sent event that a request waits for.
@@ -150,6 +157,8 @@ enum CaptureSource: Sendable, Equatable {
     case xpath(String)
     case header(String)
     case cookie(String)
+    /// The target of a `Link` field with a relation (RFC 8288).
+    case link(String)
     case status
     case url
     /// The match of a group of a regular expression, or the whole body as text if the pattern is nil.

@@ -10,7 +10,7 @@ struct RequestReader {
         verbs + ["method", "url", "query", "headers"] + bodies + ["bearer", "basic", "expect", "capture", "output"]
         + [
             "after", "when", "forEach", "parallel", "perHost", "perSecond", "onFailure", "poll", "follow", "pages", "events",
-            "retry", "timeout", "tags",
+            "retry", "timeout", "tags", "delay",
         ] + ConnectionPlan.keys
 
     private let name: String
@@ -34,7 +34,7 @@ struct RequestReader {
         plan.method = method
         plan.query = try fields["query"].map { value throws(ManifestError) in try items(value, "query") } ?? []
         plan.headers = try headers()
-        plan.body = try body(of: method)
+        plan.body = try body()
         plan.login = try login()
         plan.hasDefaultLogin = fields["bearer"] == nil && fields["basic"] == nil
         plan.connection = connection
@@ -46,6 +46,7 @@ struct RequestReader {
             guard let rule = FailureRule(rawValue: text) else { throw value.problem("onFailure must be stop or continue") }
             return rule
         }
+        plan.delay = try setting("delay").map { value throws(ManifestError) in try value.seconds("delay") } ?? 0
         try readFlow(&plan)
         plan.tags = try fields["tags"].map(tags) ?? []
         plan.output = try fields["output"].map { value throws(ManifestError) in try Template(value, "output") }
@@ -159,7 +160,7 @@ struct RequestReader {
         _ value: ManifestValue, _ what: String
     ) throws(ManifestError) -> [(name: Template, value: TreeTemplate)] {
         var items: [(name: Template, value: TreeTemplate)] = []
-        for member in try value.members(what) {
+        for member in try value.pairs(what) {
             if case .object = member.value.json {
                 throw member.value.problem("a value in \(what) must be text, a number, true, false or a list")
             }
@@ -188,6 +189,18 @@ struct RequestReader {
                 switch member.value.json {
                 case .null: break
                 case .number(let number): text = try Template(number.text, at: member.value)
+                case .array:
+                    // Repeated fields are equivalent to one field with a list (RFC 9110, section 5.3).
+                    var values: [String] = []
+                    for element in try member.value.elements("a header") {
+                        if case .number(let number) = element.json {
+                            values.append(number.text)
+                        } else {
+                            values.append(try element.string("a header"))
+                        }
+                    }
+                    let separator = member.key.lowercased() == "cookie" ? "; " : ", "
+                    text = try Template(values.joined(separator: separator), at: member.value)
                 default: text = try Template(member.value, "a header")
                 }
                 let hasControls =
@@ -200,13 +213,12 @@ struct RequestReader {
         return headers
     }
 
-    private func body(of method: String) throws(ManifestError) -> BodyPlan {
+    private func body() throws(ManifestError) -> BodyPlan {
         let bodies = Self.bodies.filter { fields[$0] != nil }
         if bodies.count > 1, let second = fields[bodies[1]] {
             throw second.problem("\(quoted(name)) has both \(bodies[0]) and \(bodies[1])", atKey: true)
         }
         guard let key = bodies.first, let value = fields[key] else { return .none }
-        guard method != "GET", method != "HEAD" else { throw value.problem("a \(method) cannot have a body", atKey: true) }
         switch key {
         case "json": return .json(try TreeTemplate(value))
         case "form": return .form(try items(value, "form"))
@@ -217,7 +229,7 @@ struct RequestReader {
             return .file(template)
         default:
             var parts: [PartPlan] = []
-            for member in try value.members("multipart") {
+            for member in try value.pairs("multipart") {
                 guard case .array = member.value.json else {
                     parts.append(try part(member))
                     continue
@@ -307,12 +319,13 @@ struct RequestReader {
         let perSecond = try fields["perSecond"].map { value throws(ManifestError) in try value.rate("perSecond") }
         if perHost != nil || perSecond != nil { plan.limits = RequestLimits(perHost: perHost, perSecond: perSecond) }
         if let value = fields["poll"] {
-            let parts = try value.fields("poll", knowing: ["until", "every", "for"])
+            let parts = try value.fields("poll", knowing: ["until", "every", "for", "backoff"])
             guard let until = parts["until"] else { throw value.problem("poll requires until") }
             plan.poll = PollPlan(
                 until: try Expression(until, "until", in: .response),
                 every: try parts["every"].map { value throws(ManifestError) in try value.seconds("every") } ?? 1,
-                limit: try parts["for"].map { value throws(ManifestError) in try value.seconds("for") } ?? 60)
+                limit: try parts["for"].map { value throws(ManifestError) in try value.seconds("for") } ?? 60,
+                backoff: try parts["backoff"].map { value throws(ManifestError) in try value.factor("backoff") } ?? 1)
         }
         if let value = fields["follow"] {
             plan.follow = try CaptureReader.source(of: value, "follow")

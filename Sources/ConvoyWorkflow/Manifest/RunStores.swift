@@ -4,7 +4,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// The files of a run that its manifest names: for cookies, and for hosts that require HTTPS.
+/// The cookies of a run and the hosts that require HTTPS, with the files that its manifest names.
 struct RunStores: Sendable {
     private let cookies: CookieStore?
     private let hosts: HSTSStore?
@@ -16,11 +16,19 @@ struct RunStores: Sendable {
     init(_ plan: WorkflowPlan) throws {
         cookieFile = plan.cookieJar
         hosts = try plan.hsts.map { try HSTSStore(file: $0) }
-        guard let cookieFile else {
+        guard cookieFile != nil || !plan.cookies.isEmpty else {
             cookies = nil
             return
         }
         let store = CookieStore()
+        cookies = store
+        if let cookieFile { try Self.read(cookieFile, into: store) }
+        if let url = plan.baseURL {
+            store.setCookies(plan.cookies.map { "\($0.name)=\($0.value); Path=/" }, from: url)
+        }
+    }
+
+    private static func read(_ cookieFile: URL, into store: CookieStore) throws {
         if access(cookieFile.path, F_OK) == 0 {
             let report = try store.read(netscapeFile: cookieFile)
             // A file with other contents would be overwritten.
@@ -31,7 +39,6 @@ struct RunStores: Sendable {
             // Report the error now. Otherwise the cookies would be lost at the end of the run.
             throw CookieStoreError.cannotWrite(cookieFile.path, reason: SystemError().text)
         }
-        cookies = store
     }
 
     func apply(to operation: HTTPRequestOperation) {

@@ -147,7 +147,7 @@ public struct Workflow: Sendable {
     public static func isManifest(_ data: Data) -> Bool {
         guard ManifestDocument.isJSON(data) else { return true }
         guard let json = try? JSON(parsing: data, maximumDepth: ManifestDocument.maximumDepth) else { return false }
-        if json[["version"]] != nil { return true }
+        if json[["version"]] != nil || json[["include"]] != nil { return true }
         if case .object? = json[["requests"]] { return true }
         return false
     }

@@ -155,7 +155,7 @@ enum WorkflowGraph {
                 let other = others[next]
                 if open.contains(other) {
                     let cycle = path.map(\.id).drop { $0 != other } + [other]
-                    let root = request.url.source.document.root
+                    let root = (plan.requests.first { $0.id == other } ?? request).url.source.document.root
                     let place = root.child(.null, "requests").child(.null, other)
                     let names = cycle.map { quoted($0) }.joined(separator: " -> ")
                     throw place.problem("circular dependency: \(names)", atKey: true)

@@ -5,7 +5,8 @@ extension Workflow {
     /// Notes about parts of a manifest that probably do not have the intended effect, with the line numbers of the
     /// requests.
     package var notes: [String] {
-        plan.requests.flatMap { request in request.notes.map { "\(name):\(request.line): \(request.id): \($0)" } }
+        plan.requests.flatMap { request in request.notes.map { "\(request.manifest):\(request.line): \(request.id): \($0)" }
+        }
     }
 }
 

@@ -1,63 +1,68 @@
 import Foundation
 
 /// Reports for programs that display test results.
-extension WorkflowResult {
-    /// Returns the run as JUnit XML, with a test case for each request or item.
-    ///
-    /// - Parameter name: The name of the manifest.
-    public func junit(name: String) -> String {
-        var lines = [#"<?xml version="1.0" encoding="UTF-8"?>"#]
-        let failed = failures.count, skipped = outcomes.count { $0.state == .skipped }
-        let counts = #"tests="\#(outcomes.count)" failures="\#(failed)" skipped="\#(skipped)" time="\#(Self.time(seconds))""#
-        lines.append("<testsuites \(counts)>")
-        lines.append(#"  <testsuite name="\#(Markup.escaped(name))" \#(counts) timestamp="\#(Self.timestamp(began))">"#)
-        for outcome in outcomes {
-            let head =
-                #"    <testcase classname="\#(Markup.escaped(name))" name="\#(Markup.escaped(outcome.name))" line="\#(outcome.line)" time="\#(Self.time(outcome.seconds))""#
-            switch outcome.state {
-            case .succeeded where outcome.hasMorePages:
-                lines += [
-                    "\(head)>", "      <system-out>\(Markup.escaped(outcome.pagesNote))</system-out>", "    </testcase>",
-                ]
-            case .succeeded, .kept: lines.append("\(head)/>")
-            case .skipped:
-                lines += [
-                    "\(head)>", #"      <skipped message="\#(Markup.escaped(outcome.failures.first ?? ""))"/>"#,
-                    "    </testcase>",
-                ]
-            case .failed:
-                let failures = outcome.locatedFailures(in: name), first = failures.first?.prefix { $0 != "\n" } ?? ""
-                lines += [
-                    "\(head)>",
-                    #"      <failure message="\#(Markup.escaped(String(first)))">\#(Markup.escaped(failures.joined(separator: "\n")))</failure>"#,
-                    "    </testcase>",
-                ]
-            }
+extension WorkflowReport {
+    /// The runs as JUnit XML: a test suite for each run, with a test case for each request or item.
+    public var junit: String {
+        var lines = [#"<?xml version="1.0" encoding="UTF-8"?>"#, "<testsuites \(Self.counts(outcomes, seconds))>"]
+        for run in runs {
+            let title = Markup.escaped(run.title), counts = Self.counts(run.result.outcomes, run.result.seconds)
+            lines.append(#"  <testsuite name="\#(title)" \#(counts) timestamp="\#(Self.timestamp(run.result.began))">"#)
+            for outcome in run.result.outcomes { lines += Self.testCase(outcome, of: title) }
+            lines.append("  </testsuite>")
         }
-        return (lines + ["  </testsuite>", "</testsuites>", ""]).joined(separator: "\n")
+        return (lines + ["</testsuites>", ""]).joined(separator: "\n")
     }
 
-    /// Returns the run in the Test Anything Protocol, version 13.
-    ///
-    /// - Parameter name: The name of the manifest.
-    public func tap(name: String) -> String {
-        var lines = ["TAP version 13", "1..\(outcomes.count)"]
-        for (index, outcome) in outcomes.enumerated() {
-            let title = Self.tapText(outcome.name)
-            switch outcome.state {
-            case .succeeded, .kept:
-                lines.append("ok \(index + 1) - \(title)")
-                if outcome.hasMorePages { lines.append("# \(outcome.pagesNote)") }
-            case .skipped: lines.append("ok \(index + 1) - \(title) # SKIP \(Self.tapText(outcome.failures.first ?? ""))")
-            case .failed:
-                lines += [
-                    "not ok \(index + 1) - \(title)", "  ---", "  at: \(Self.yamlText("\(name):\(outcome.line)"))",
-                    "  failures:",
-                ]
-                lines += outcome.locatedFailures(in: name).map { "    - \(Self.yamlText($0))" } + ["  ..."]
+    private static func counts(_ outcomes: [RequestOutcome], _ seconds: Double) -> String {
+        let counts = OutcomeCounts(outcomes)
+        return
+            #"tests="\#(outcomes.count)" failures="\#(counts.failed)" skipped="\#(counts.skipped)" time="\#(time(seconds))""#
+    }
+
+    private static func testCase(_ outcome: RequestOutcome, of title: String) -> [String] {
+        let name = Markup.escaped(outcome.name), file = Markup.escaped(outcome.manifest)
+        let head =
+            #"    <testcase classname="\#(title)" name="\#(name)" file="\#(file)" line="\#(outcome.line)" time="\#(time(outcome.seconds))""#
+        let content: String
+        switch outcome.state {
+        case .succeeded where outcome.hasMorePages:
+            content = "<system-out>\(Markup.escaped(outcome.pagesNote))</system-out>"
+        case .succeeded, .kept: return ["\(head)/>"]
+        case .skipped: content = #"<skipped message="\#(Markup.escaped(outcome.failures.first ?? ""))"/>"#
+        case .failed:
+            let failures = outcome.locatedFailures, first = failures.first?.prefix { $0 != "\n" } ?? ""
+            let text = Markup.escaped(failures.joined(separator: "\n"))
+            content = #"<failure message="\#(Markup.escaped(String(first)))">\#(text)</failure>"#
+        }
+        return ["\(head)>", "      \(content)", "    </testcase>"]
+    }
+
+    /// The runs in the Test Anything Protocol, version 13.
+    public var tap: String {
+        var lines = ["TAP version 13", "1..\(outcomes.count)"], number = 0
+        for run in runs {
+            let start = runs.count > 1 ? "\(run.title): " : ""
+            for outcome in run.result.outcomes {
+                number += 1
+                lines += Self.tap(outcome, number, start)
             }
         }
         return lines.joined(separator: "\n") + "\n"
+    }
+
+    private static func tap(_ outcome: RequestOutcome, _ number: Int, _ start: String) -> [String] {
+        let title = tapText(start + outcome.name)
+        switch outcome.state {
+        case .succeeded, .kept:
+            return ["ok \(number) - \(title)"] + (outcome.hasMorePages ? ["# \(outcome.pagesNote)"] : [])
+        case .skipped: return ["ok \(number) - \(title) # SKIP \(tapText(outcome.failures.first ?? ""))"]
+        case .failed:
+            return [
+                "not ok \(number) - \(title)", "  ---", "  at: \(yamlText("\(outcome.manifest):\(outcome.line)"))",
+                "  failures:",
+            ] + outcome.locatedFailures.map { "    - \(yamlText($0))" } + ["  ..."]
+        }
     }
 
     private static func tapText(_ text: String) -> String {
@@ -70,34 +75,5 @@ extension WorkflowResult {
 
     private static func timestamp(_ date: Date) -> String {
         String(date.formatted(.iso8601).dropLast())
-    }
-}
-
-/// Functions that escape untrusted text for XML, HTML and JSON.
-package enum Markup {
-    package static func escaped(_ text: String) -> String {
-        var result = ""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "&": result += "&amp;"
-            case "<": result += "&lt;"
-            case ">": result += "&gt;"
-            case "\"": result += "&quot;"
-            case "'": result += "&#39;"
-            case "\n": result += "&#10;"
-            // XML cannot represent the other control characters.
-            case _
-            where scalar.value < 0x20 && scalar != "\t" || scalar.value == 0x7F || scalar.value == 0xFFFE
-                || scalar.value == 0xFFFF:
-                result += "?"
-            default: result.unicodeScalars.append(scalar)
-            }
-        }
-        return result
-    }
-
-    static func json(_ text: String) -> String {
-        let data = (try? JSONEncoder().encode(text)) ?? Data("\"\"".utf8)
-        return String(decoding: data, as: UTF8.self)
     }
 }

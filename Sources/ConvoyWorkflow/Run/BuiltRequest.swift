@@ -250,9 +250,10 @@ struct RequestBuilder {
                 return (request, file.identity)
             case .multipart(let parts):
                 var inputs = "multipart"
-                let made = try serializer.multipartFormRequest(method: method, url: url) { form in
+                var made = try serializer.multipartFormRequest(method: .post, url: url) { form in
                     for part in parts { inputs += "\n" + (try append(part, to: &form)) }
                 }
+                made.httpMethod = plan.method
                 return (made, inputs)
             }
         } catch let error as EvaluationError {

@@ -170,6 +170,10 @@ final class ItemRun: Sendable {
     }
 
     private func send(_ result: inout ItemResult) async throws {
+        if plan.delay > 0 {
+            run.report(.waiting(result.outcome, "sending in \(String(format: "%g", plan.delay)) s"))
+            try await Task.sleep(for: .seconds(plan.delay))
+        }
         // An error of the builder may quote a secret.
         secrets.add(named: plan.secrets(in: scope))
         secrets.add(plan.derivedSecrets(in: scope))
@@ -251,16 +255,18 @@ final class ItemRun: Sendable {
         _ outcome: inout RequestOutcome
     ) async throws -> ReceivedResponse {
         let clock = ContinuousClock.now
-        var response = first
+        var response = first, every = poll.every
         while true {
             if try poll.until.value(in: ResponseScope(examined: response, outer: scope)).isTrue { return response }
             let passed = (ContinuousClock.now - clock).inSeconds
-            guard passed + poll.every <= poll.limit else {
+            let delay = max(every, response.field("Retry-After").flatMap(RetryAfter.seconds) ?? 0)
+            every *= poll.backoff
+            guard passed + delay <= poll.limit else {
                 let seen = response.status.map { "; the last status was \($0)" } ?? ""
                 throw Failure(.time, String(format: "poll: until was not true within %g s", poll.limit) + seen)
             }
-            run.report(.waiting(outcome, "polling again in \(String(format: "%g", poll.every)) s"))
-            try await Task.sleep(for: .seconds(poll.every))
+            run.report(.waiting(outcome, "polling again in \(String(format: "%.3g", delay)) s"))
+            try await Task.sleep(for: .seconds(delay))
             response = try await sender.send(request, to: nil, scope, &outcome)
         }
     }
@@ -328,6 +334,7 @@ extension CaptureSource {
         case .xpath(let expression): "xpath:\(expression)"
         case .header(let name): "header:\(name)"
         case .cookie(let name): "cookie:\(name)"
+        case .link(let relation): "link:\(relation)"
         case .status: "status"
         case .url: "url"
         case .text(let pattern, _): pattern.map { "text:\($0)" } ?? "text"

@@ -112,6 +112,15 @@ final class ReceivedResponse: Sendable {
         return try XPath.value(of: expression, in: data, label: label, isHTML: isHTML)
     }
 
+    /// Returns the target of the first `Link` field with a relation (RFC 8288, section 3).
+    private func link(_ relation: String) throws(EvaluationError) -> String? {
+        let name = NSRegularExpression.escapedPattern(for: relation)
+        let parameter = #"\s*;\s*[\w*!-]+(?:\s*=\s*(?:"[^"]*"|[^",;\s]*))?"#
+        let value = #"(?:"(?:[^"]*\s)?\#(name)(?:\s[^"]*)?"|\#(name)(?=[\s,;]|$))"#
+        return try Pattern.firstMatch(
+            of: "(?i)<([^>]*)>(?:\(parameter))*?\\s*;\\s*rel\\s*=\\s*\(value)", group: 1, in: field("Link") ?? "")
+    }
+
     var isHTML: Bool {
         if let type = mediaType { return type == "text/html" }
         let start = String(decoding: data.prefix(256), as: UTF8.self).lowercased()
@@ -127,6 +136,7 @@ final class ReceivedResponse: Sendable {
         case .url: return url.map { .string($0.absoluteString) }
         case .header(let name): return field(name).map { .string($0) }
         case .cookie(let name): return cookie(name).map { .string($0) }
+        case .link(let relation): return try link(relation).map { .string($0) }
         case .json(let path): return try path.finding(in: try parsed.get()).value
         case .text(let pattern, let group):
             try checkLength()

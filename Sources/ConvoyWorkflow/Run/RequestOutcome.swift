@@ -45,6 +45,8 @@ public struct RequestOutcome: Sendable {
     public internal(set) var item: String?
     /// The number of the item, from 0, or nil for a request without `forEach`.
     public internal(set) var index: Int?
+    /// The name of the manifest that contains the request, which may be an included one.
+    public let manifest: String
     /// The line of the request in the manifest.
     public let line: Int
     /// The final state.
@@ -89,7 +91,7 @@ public struct RequestOutcome: Sendable {
     public var isSuccess: Bool { state == .succeeded || state == .kept }
 
     /// Returns the failures, each with its position if that differs from the position of the request.
-    func locatedFailures(in manifest: String) -> [String] {
+    var locatedFailures: [String] {
         failures.enumerated().map { index, text in
             failurePositions[index].map { "\(manifest):\($0.line):\($0.column): \(text)" } ?? text
         }
@@ -99,7 +101,7 @@ public struct RequestOutcome: Sendable {
     package var pagesNote: String { "stopped after \(requestCount) pages; there are more" }
 
     init(_ plan: RequestPlan, item: JSON? = nil, index: Int? = nil) {
-        (id, line) = (plan.id, plan.line)
+        (id, manifest, line) = (plan.id, plan.manifest, plan.line)
         self.item = item?.text
         self.index = index
     }

@@ -20,9 +20,9 @@ struct RequestSender {
         _ built: BuiltRequest, to file: URL?, _ scope: ItemScope, _ outcome: inout RequestOutcome
     ) async throws -> ReceivedResponse {
         let request = built.request
-        // A download accepts only success statuses.
+        // A download accepts only success statuses, and has no body.
         let isDownload =
-            file != nil && request.httpMethod == "GET" && request.httpBody == nil
+            file != nil && request.httpMethod == "GET" && request.httpBody == nil && request.httpBodyStream == nil
             && (expectations.statuses ?? []).allSatisfy { 200...299 ~= $0.lowerBound && 200...299 ~= $0.upperBound }
         let operation: HTTPRequestOperation
         let isTooLong = Locked(false)
