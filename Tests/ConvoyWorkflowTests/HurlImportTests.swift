@@ -85,6 +85,7 @@ import Testing
         "GET HOST/hello\n[Options]\nskip: true\nHTTP 500\n\nGET HOST/hello\n[Options]\nvariable: word=World\nHTTP 200\n[Asserts]\nbody contains {{word}}\nbody split \" \" nth 0 == \"Hello\"\n",
         "POST HOST/echo\n[BasicAuth]\nbob@email.com: secret{}\n[Multipart]\na: b\nHTTP 200\n",
         "GET HOST/hello\n[Cookies]\na: b\nc: d\nHTTP 200\n", "GET\tHOST/hello\nHTTP\t200\n",
+        "GET HOST/hello\n[Options]\ndelay: 5\nHTTP 200\n\nGET HOST/hello\n[Options]\ndelay: 5ms\nHTTP 200\n",
     ]
 
     @Test(arguments: whole) func `a file becomes a manifest that passes`(_ text: String) async throws {
@@ -135,7 +136,7 @@ import Testing
             """
             GET HOST/{{path}}
             [Options]
-            delay: 3s
+            aws-sigv4: aws:amz
             HTTP 200
             [Captures]
             cert: certificate "Subject"
@@ -145,7 +146,8 @@ import Testing
             rawbytes count == 3
             """)
         for line in [
-            "delay: 3s", "cert: certificate \"Subject\"", "jsonpath \"$.a\" == \"x {{path}}\"", "rawbytes count == 3",
+            "aws-sigv4: aws:amz", "cert: certificate \"Subject\"", "jsonpath \"$.a\" == \"x {{path}}\"",
+            "rawbytes count == 3",
         ] {
             #expect(manifest.contains("  # not expressed: \(line)"), "\(manifest)")
         }

@@ -14,14 +14,14 @@ struct HurlAssert {
     private struct Failure: Error {}
 
     private var tokens: ArraySlice<Token>
-    private var variables: HurlVariables
+    private var variables: ImportedVariables
     /// Whether the value is a duration, which Hurl gives in milliseconds.
     private var isDuration = false
     /// Whether the value is a digest, which is a string in an expression.
     private var isDigest = false
 
     /// Returns an expression for a line of `[Asserts]`, or nil if there is none.
-    static func expression(_ line: String, _ variables: inout HurlVariables) -> String? {
+    static func expression(_ line: String, _ variables: inout ImportedVariables) -> String? {
         guard let tokens = tokens(of: line) else { return nil }
         var reader = HurlAssert(tokens: tokens[...], variables: variables)
         do throws(Failure) {

@@ -18,13 +18,13 @@ struct HurlEntry {
 
     // MARK: The request
 
-    mutating func addHeader(_ field: (name: String, value: String), _ variables: inout HurlVariables) {
+    mutating func addHeader(_ field: (name: String, value: String), _ variables: inout ImportedVariables) {
         guard !field.name.contains("{{") else { return note("\(field.name): \(field.value)") }
         draft.headers.append((field.name, variables.text(HurlText.unescaped(field.value), &draft)))
     }
 
     mutating func add(
-        _ section: String, _ pairs: [(name: String, value: String)], _ variables: inout HurlVariables
+        _ section: String, _ pairs: [(name: String, value: String)], _ variables: inout ImportedVariables
     ) {
         var items: [(name: String, value: String)] = []
         if section == "Options" {
@@ -50,7 +50,7 @@ struct HurlEntry {
     }
 
     private mutating func part(
-        _ pair: (name: String, value: String), _ variables: inout HurlVariables
+        _ pair: (name: String, value: String), _ variables: inout ImportedVariables
     ) -> RequestDraft.Part {
         let name = variables.text(pair.name, &draft)
         guard pair.value.hasPrefix("file,") else {
@@ -65,7 +65,7 @@ struct HurlEntry {
         return part
     }
 
-    private mutating func addOption(_ option: (name: String, value: String), _ variables: inout HurlVariables) {
+    private mutating func addOption(_ option: (name: String, value: String), _ variables: inout ImportedVariables) {
         let takesTemplates = ["user", "output", "header"].contains(option.name)
         guard takesTemplates || !option.value.contains("{{") else { return note("\(option.name): \(option.value)") }
         let value = variables.text(option.value, &draft)
@@ -88,6 +88,10 @@ struct HurlEntry {
         case "header":
             let parts = option.value.split(separator: ":" as Character, maxSplits: 1).map(String.init)
             if parts.count == 2 { addHeader((parts[0], parts[1].trimmingCharacters(in: .whitespaces)), &variables) }
+        case "delay":
+            // Hurl counts milliseconds.
+            let isPlain = option.value.allSatisfy(\.isNumber)
+            draft.others["delay"] = .string(isPlain ? "\(option.value)ms" : option.value)
         case "skip" where option.value == "true": draft.others["when"] = false
         case "variable":
             let parts = option.value.split(separator: "=" as Character, maxSplits: 1, omittingEmptySubsequences: false)
@@ -98,12 +102,12 @@ struct HurlEntry {
         }
     }
 
-    mutating func setBody(_ body: HurlBody, _ variables: inout HurlVariables) {
+    mutating func setBody(_ body: HurlBody, _ variables: inout ImportedVariables) {
         let hasType = draft.headers.contains { $0.name.lowercased() == "content-type" }
         switch body.kind {
         case .file: draft.body = .file(variables.text(body.text, &draft))
         case .json:
-            if let json = json(body.text, &variables) {
+            if let json = draft.json(body.text, &variables) {
                 draft.body = .json(json)
             } else {
                 draft.body = .text(variables.text(body.text, &draft))
@@ -132,41 +136,15 @@ struct HurlEntry {
         }
     }
 
-    /// Returns JSON whose templates are placeholders, or nil if the text is not JSON.
-    private mutating func json(_ text: String, _ variables: inout HurlVariables) -> JSON? {
-        var result = "", rest = Substring(text), isString = false, isEscaped = false
-        while let character = rest.first {
-            if rest.hasPrefix("{{"), let end = rest.range(of: "}}"),
-                let value = variables.expression(
-                    rest[rest.index(rest.startIndex, offsetBy: 2)..<end.lowerBound].trimmingCharacters(in: .whitespaces))
-            {
-                let mark = draft.placeholder(for: isString ? "\(value) | toString" : value)
-                let escaped = mark.replacing("\0", with: "\\u0000")
-                result += isString ? escaped : "\"\(escaped)\""
-                rest = rest[end.upperBound...]
-                continue
-            }
-            if isString {
-                if character == "\"", !isEscaped { isString = false }
-                isEscaped = !isEscaped && character == "\\"
-            } else if character == "\"" {
-                isString = true
-            }
-            result.append(character)
-            rest.removeFirst()
-        }
-        return try? JSON(parsing: Data(result.utf8), maximumDepth: 50, rejectsDuplicateKeys: true)
-    }
-
     // MARK: The response
 
-    mutating func expectHeader(_ field: (name: String, value: String), _ variables: inout HurlVariables) {
+    mutating func expectHeader(_ field: (name: String, value: String), _ variables: inout ImportedVariables) {
         let line = "header \"\(field.name)\" includes \"\(field.value.replacing("\"", with: "\\\""))\""
         guard !field.value.contains("{{") else { return note("\(field.name): \(field.value)") }
         addAssert(line, &variables)
     }
 
-    mutating func addAssert(_ line: String, _ variables: inout HurlVariables) {
+    mutating func addAssert(_ line: String, _ variables: inout ImportedVariables) {
         // A check that is not expressed needs no variables.
         var known = variables
         guard let expression = HurlAssert.expression(line, &known),
@@ -176,20 +154,20 @@ struct HurlEntry {
         checks.append(expression)
     }
 
-    mutating func addCapture(_ line: String, _ variables: inout HurlVariables) {
+    mutating func addCapture(_ line: String, _ variables: inout ImportedVariables) {
         let parts = line.split(separator: ":" as Character, maxSplits: 1).map { $0.trimmingCharacters(in: .whitespaces) }
         guard parts.count == 2, let source = HurlAssert.capture(parts[1]), !source.contains("{{") else { return note(line) }
-        let name = HurlVariables.name(parts[0])
+        let name = ImportedVariables.name(parts[0])
         guard Reference.isName(name) else { return note(line) }
         draft.captures.append((name, source))
         variables.capture(parts[0], by: self.name)
     }
 
-    mutating func expectBody(_ body: HurlBody, _ variables: inout HurlVariables) {
+    mutating func expectBody(_ body: HurlBody, _ variables: inout ImportedVariables) {
         let isTemplate = body.text.contains("{{")
         switch body.kind {
         case .json:
-            guard let json = json(body.text, &variables) else { return note("the expected body") }
+            guard let json = draft.json(body.text, &variables) else { return note("the expected body") }
             self.body = draft.templated(json)
         case .text where !isTemplate: checks.append("body == \(HurlText.constant(body.text))")
         case .hex: checks.append("bytes == hex(\(HurlText.constant(body.text)))")

@@ -29,7 +29,7 @@ public struct HurlReader {
     /// The request that precedes the next one.
     private var previous: String?
     /// The manifest's expression for each variable of Hurl that is known so far.
-    private var variables = HurlVariables()
+    private var variables = ImportedVariables(functions: ["newUuid": "uuid()", "newDate": "now()"])
 
     /// Returns a manifest for a file.
     ///

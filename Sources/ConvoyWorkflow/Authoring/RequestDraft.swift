@@ -53,7 +53,7 @@ public struct RequestDraft: Sendable {
     /// The header fields, in order.
     public var headers: [(name: String, value: String)] = []
     /// The names of default header fields that are not sent.
-    var removedHeaders: [String] = []
+    package var removedHeaders: [String] = []
     /// The query items, in addition to those of the URL.
     public var query: [(name: String, value: String)] = []
     /// The body, or nil.
