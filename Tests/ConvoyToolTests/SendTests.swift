@@ -42,9 +42,61 @@ import Testing
         let requests = server.requests
         try #require(requests.count == 4)
         #expect(requests[3].text == #"{"f":"in a file"}"#)
-        #expect(requests[0].text == "a=b%20c&f=in%20a%20file")
+        #expect(requests[0].headers["Content-Type"]?.hasPrefix("multipart/form-data") == true)
+        #expect(requests[0].text.contains("filename=\"f.txt\"") && requests[0].text.contains("b c"))
         #expect(requests[1].text.contains("filename=\"f.txt\"") && requests[1].text.contains("in a file"))
         #expect(requests[2].text == "in a file" && requests[2].method == "PUT")
+    }
+
+    @Test(
+        arguments: [
+            (["a[b]=c", "a[d][]:=1", "a[d][]:=2"], #"{"a":{"b":"c","d":[1,2]}}"#), (["[]:=1", "[]=x"], #"[1,"x"]"#),
+            (["a[1]=x", "a[0]:=true"], #"{"a":[true,"x"]}"#), (["a[][b]=c", "a[][b]=d"], #"{"a":[{"b":"c"},{"b":"d"}]}"#),
+            ([#"a\[b\]=c"#], #"{"a[b]":"c"}"#), ([#"a[\0]=c"#], #"{"a":{"0":"c"}}"#), (["[b]=1"], #"{"b":"1"}"#),
+            ([#"a\=b=1"#], #"{"a=b":"1"}"#),
+            (["a[0][x]=1", "a[0][y]=2"], #"{"a":[{"x":"1","y":"2"}]}"#), (["t=@f.txt"], #"{"t":"in\na file\n"}"#),
+            (["j:=@f.json"], #"{"j":{"a":[1]}}"#), (["a=1", "a=2"], #"{"a":"2"}"#), (["a[=1"], nil), (["a]=1"], nil),
+            (["a[b]=1", "a[]=2"], nil), (["a=1", "a[b]=2"], nil), (["a[99999]=1"], nil), (["a[b]c=1"], nil),
+        ] as [([String], String?)]) func `items set nested values`(_ items: [String], _ body: String?) async throws
+    {
+        try scratch.write("in\na file\n", to: "f.txt")
+        try scratch.write(#"{"a": [1]}"#, to: "f.json")
+        let result = try await ToolProcess.run(["send", server.url("/api").absoluteString] + items, in: scratch.url)
+        #expect(result.status == (body == nil ? 2 : 0), "\(result.errors)")
+        #expect(server.requests.first?.text == body)
+    }
+
+    @Test func `fields are removed, emptied and read from files, and the query too`() async throws {
+        try scratch.write("from a file\n", to: "f.txt")
+        let result = try await send("URL", "User-Agent:", "X-Empty;", "X-File:@f.txt", "q==@f.txt", "X-A:b;c")
+        #expect(result.status == 0, "\(result.errors)")
+        let request = try #require(server.requests.first)
+        #expect(request.method == "GET" && request.headers["User-Agent"] == nil)
+        #expect(
+            request.headers["X-Empty"] == "" && request.headers["X-File"] == "from a file" && request.headers["X-A"] == "b;c"
+        )
+        #expect(request.target == "/api?q=from%20a%20file%0A")
+    }
+
+    @Test func `a URL may consist of a port and a path`() async throws {
+        for (text, status) in [(":\(server.port)/api", 0), (":\(server.port)/nope", 7), (":x", 2)] {
+            #expect(try await send(text).status == status, "\(text)")
+        }
+        #expect(server.requests.map(\.path) == ["/api", "/nope"])
+    }
+
+    @Test func `--output writes the body to a file, and --offline sends nothing`() async throws {
+        try scratch.write("old", to: "out.json")
+        let written = try await send("-o", "out.json", "URL")
+        #expect(written.status == 0 && written.output.isEmpty, "\(written.errors)")
+        #expect(try scratch.text("out.json") == #"{"token":"t 1","n":5}"#)
+        #expect(try await send("-o", "out.json", "--head", "URL").status == 2)
+        server.forgetRequests()
+        let shown = try await send("--offline", "URL", "a=b", "X-Api-Key:s3cret-key")
+        #expect(shown.status == 0, "\(shown.errors)")
+        let url = server.url("/api").absoluteString
+        #expect(shown.outputLines == ["POST \(url)", "X-Api-Key: ***", "Content-Type: application/json", "", #"{"a":"b"}"#])
+        #expect(server.requests.isEmpty)
     }
 
     @Test func `with --capture, only the captured values are printed`() async throws {

@@ -64,9 +64,8 @@ enum OtherPrograms {
         "--follow": following, "--print": "--head prints the head, and -v both heads",
         "-p": "--head prints the head, and -v both heads", "-i": "--head prints the head, and -v both heads",
         "--include": "--head prints the head, and -v both heads", "-I": "convoy send HEAD URL, with --head",
-        "-o": "the body goes to standard output: > FILE", "--output": "the body goes to standard output: > FILE",
         "--download": "convoy get URL downloads", "--verify": "-k trusts any certificate",
-        "--offline": "--curl prints the request as a curl command", "--session": "--cookie-jar FILE keeps cookies",
+        "--session": "--cookie-jar FILE keeps cookies",
         "--check-status": "a status of 300 or more is always an error", "--pretty": "--color always or never",
     ]
 

@@ -76,10 +76,12 @@ enum CommandPages {
         transferring(
             .send,
             """
-            Sends a request. An ITEM is NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE for the query, or Header:Value. \
-            Items are sent as JSON by default. On a terminal, the response head is printed as well, and JSON is indented.
+            Sends a request. An ITEM is NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE for the query, or Header:Value; with \
+            =@, :=@, ==@ and :@, the value is read from a file. Items are sent as JSON by default, in which user[tags][]=x \
+            sets nested values. Header: removes a default header, and Header; sends an empty one. :3000/x is a URL of this \
+            machine. On a terminal, the response head is printed as well, and JSON is indented.
             """,
-            options: ["form", "body", "expect", "capture", "save", "user"])
+            options: ["form", "body", "output", "expect", "capture", "save"])
     }
 
     private static var importing: [String] {
@@ -87,7 +89,7 @@ enum CommandPages {
             + HelpLayout.wrapped(
                 """
                 Prints a manifest with the request of a curl command, as browsers copy it (in quotes, or - for standard \
-                input), or with all requests of an HTTP Archive or a file of Hurl.
+                input), or with all requests of an HTTP Archive, a file of Hurl, or a collection of Postman or Bruno.
                 """)
             + [""] + help(.importing)
             + [""]

@@ -22,8 +22,15 @@ enum SendCommand {
         } catch {
             throw .usage(Printable.line(Shown.text(error.message)))
         }
+        let output = try options.value("output").map { path throws(ToolError) in
+            let file = try OutputFile(path, option: "output")
+            guard captures.isEmpty, !options.has("head") else {
+                throw options.usage("--output cannot be combined with --capture or --head")
+            }
+            return file
+        }
         if let file = options.value("save") { try SavedRequest.append(draft, to: file, options, display) }
-        return try run(workflow, try DownloadURL.parse(target.url), prints: captures.map(\.0), display, options)
+        return try run(workflow, try DownloadURL.parse(target.url), prints: captures.map(\.0), to: output, display, options)
     }
 
     private static func pairs(of name: String, _ options: Options) throws(ToolError) -> [(String, String)] {
@@ -38,7 +45,8 @@ enum SendCommand {
     }
 
     private static func run(
-        _ workflow: Workflow, _ url: URL, prints captures: [String], _ display: Display, _ options: Options
+        _ workflow: Workflow, _ url: URL, prints captures: [String], to output: OutputFile?, _ display: Display,
+        _ options: Options
     ) throws(ToolError) -> ExitStatus {
         // This step comes last, because it may prompt for a password and a passphrase.
         let settings = try TransferSettings(options, for: url, display)
@@ -59,6 +67,13 @@ enum SendCommand {
             command.withLock { $0 = operation.curlCommand(includingSecrets: Shown.secrets) }
             operation.cancel()
         }
+        if options.has("offline") {
+            let preview = try? WorkflowRun(workflow, options: run).preview().first
+            // The first line is the name of the request.
+            let lines = (preview ?? "").split(separator: "\n", omittingEmptySubsequences: false).dropFirst()
+            for line in lines { display.emit(Printable.line(String(line))) }
+            return .success
+        }
         let made: WorkflowRun
         do {
             made = try WorkflowRun(workflow, options: run)
@@ -72,7 +87,9 @@ enum SendCommand {
             return .success
         }
         let outcome = result.outcomes.first
-        if captures.isEmpty, let response = response.withLock({ $0 }) {
+        if let output, let response = response.withLock({ $0 }) {
+            try output.write(response.body)
+        } else if captures.isEmpty, let response = response.withLock({ $0 }) {
             try ResponsePrinter(display: display, options: options).print(response)
         } else {
             printCaptures(made.captures(of: "request"), display)
@@ -90,114 +107,6 @@ enum SendCommand {
             display.emit(captures.count == 1 ? text : "\(name)=\(SendItems.shellQuoted(text))")
         }
     }
-}
-
-/// The arguments of `convoy send`.
-enum SendItems {
-    private enum Kind { case text, json, file, query, header }
-
-    /// The parsed arguments. The method defaults to GET, or to POST if there is a body, as in HTTPie.
-    struct Arguments {
-        let method: String
-        let url: String
-        let items: ArraySlice<String>
-    }
-
-    /// Parses the arguments. Returns nil if the URL is missing.
-    static func target(_ options: Options) -> Arguments? {
-        guard let first = options.arguments.first else { return nil }
-        let rest = options.arguments.dropFirst()
-        if first.contains(where: { "/:.".contains($0) }) || first == "localhost" {
-            let hasBody =
-                options.has("body") || rest.contains { item($0).map { $0.1 != .query && $0.1 != .header } ?? false }
-            return Arguments(method: hasBody ? "POST" : "GET", url: first, items: rest)
-        }
-        guard let url = rest.first else { return nil }
-        return Arguments(method: first.uppercased(), url: url, items: rest.dropFirst())
-    }
-
-    static func draft(_ options: Options, _ target: Arguments) throws(ToolError) -> RequestDraft {
-        let url = try DownloadURL.parse(target.url)
-        var draft = RequestDraft(method: target.method, url: url.absoluteString)
-        var items: [String] = []
-        var object = JSONObject(), pairs: [(name: String, value: String)] = [], parts: [RequestDraft.Part] = []
-        for argument in target.items {
-            guard let (name, kind, value) = item(argument) else {
-                throw options.usage(
-                    "invalid item '\(Printable.line(argument))': use NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE or Header:Value"
-                )
-            }
-            switch kind {
-            case .header: items.append("\(name): \(value)")
-            case .query: draft.query.append((name, value))
-            case .text:
-                object[name] = .string(value)
-                pairs.append((name, value))
-                parts.append(RequestDraft.Part(name: name, value: value, isFile: false))
-            case .json:
-                guard let json = try? JSON(parsing: Data(value.utf8)) else {
-                    throw options.usage("invalid JSON in '\(Printable.line(argument))'")
-                }
-                object[name] = json
-                pairs.append((name, json.description))
-                parts.append(RequestDraft.Part(name: name, value: json.description, isFile: false))
-            case .file where options.has("multipart"):
-                parts.append(RequestDraft.Part(name: name, value: value, isFile: true))
-            case .file:
-                let data = try InputFile.contents(
-                    of: value, called: Printable.line(value), limit: DownloadList.maximumLength)
-                guard let text = String(validating: data, as: UTF8.self) else {
-                    let file = Printable.line(value)
-                    throw options.usage(
-                        "'\(Printable.line(argument))': \(file) is not UTF-8; use --multipart or --body to send it")
-                }
-                object[name] = .string(text)
-                pairs.append((name, text))
-            }
-        }
-        draft.headers = try Headers(options).adding(items).list
-        draft.body = try body(object, pairs, parts, options)
-        return draft
-    }
-
-    private static func body(
-        _ object: JSONObject, _ pairs: [(name: String, value: String)], _ parts: [RequestDraft.Part], _ options: Options
-    ) throws(ToolError) -> RequestDraft.Body? {
-        if let file = options.value("body") {
-            guard parts.isEmpty, pairs.isEmpty else { throw options.usage("--body cannot be combined with body items") }
-            if file != "-" { return .file(file) }
-            let data = try InputFile.contents(of: "-", called: "standard input", limit: DownloadList.maximumLength)
-            if let text = String(validating: data, as: UTF8.self) { return .text(text) }
-            guard !options.has("save") else {
-                throw options.usage("standard input is not text and cannot be saved; use --body FILE")
-            }
-            return .file(try TemporaryBytes.path(of: data))
-        }
-        guard !parts.isEmpty || !pairs.isEmpty else { return nil }
-        if options.has("multipart") {
-            return .multipart(parts)
-        }
-        return options.has("form") ? .form(pairs) : .json(.object(object))
-    }
-
-    /// Splits an item into name, kind and value, at its first separator without a preceding backslash.
-    private static func item(_ text: String) -> (String, Kind, String)? {
-        var name = "", rest = text[...]
-        while let next = rest.first, !":=@".contains(next) {
-            rest.removeFirst()
-            // As in HTTPie, `dc\:title=x` has a colon in its name.
-            let isEscape = next == "\\" && rest.first.map { ":=@\\".contains($0) } == true
-            name.append(isEscape ? rest.removeFirst() : next)
-        }
-        guard !name.isEmpty else { return nil }
-        for (separator, kind) in [(":=", Kind.json), ("==", .query), ("=", .text), ("@", .file), (":", .header)]
-        where rest.hasPrefix(separator) {
-            return (name, kind, String(rest.dropFirst(separator.count)))
-        }
-        return nil
-    }
-
-    static func shellQuoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
 }
 
 /// Temporary files for data that must have a path.
