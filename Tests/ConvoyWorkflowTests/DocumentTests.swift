@@ -29,7 +29,7 @@ import Testing
     @Test func `YAML follows the core schema of version 1.2`() throws {
         let json = try tree(
             """
-            words: [no, on, yes, off, y, 1:30, 2024-01-02, 0b1, .inf, 1_000, "1", 'true', -, +]
+            words: [no, on, yes, off, y, 1:30, 2024-01-02, 0b1, .inf, 1_000, "1", 'true', -, +, ., -., .e5]
             nulls: [null, ~, Null, ]
             empty:
             bools: [true, False, TRUE]
@@ -43,7 +43,9 @@ import Testing
             """)
         #expect(
             json[["words"]] == [
-                "no", "on", "yes", "off", "y", "1:30", "2024-01-02", "0b1", ".inf", "1_000", "1", "true", "-", "+",
+                "no", "on", "yes", "off", "y", "1:30", "2024-01-02", "0b1", ".inf", "1_000", "1", "true", "-", "+", ".",
+                "-.",
+                ".e5",
             ])
         #expect(json[["nulls"]] == [nil, nil, nil])
         #expect(json[["empty"]] == JSON.null)

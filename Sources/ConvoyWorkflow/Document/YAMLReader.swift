@@ -236,7 +236,10 @@ struct YAMLReader {
         let sign = digits.hasPrefix("-") ? "-" : ""
         digits = String(digits.dropFirst(sign.count))
         guard let start = digits.utf8.first, start == UInt8(ascii: ".") || (0x30...0x39).contains(start) else { return nil }
-        if digits.hasPrefix(".") { digits = "0" + digits }
+        if digits.hasPrefix(".") {
+            guard let next = digits.utf8.dropFirst().first, (0x30...0x39).contains(next) else { return nil }
+            digits = "0" + digits
+        }
         // In the core schema, 007 is 7, and 1. is 1.
         while digits.utf8.count > 1, digits.hasPrefix("0"),
             digits.utf8.dropFirst().first.map({ (0x30...0x39).contains($0) }) == true
