@@ -76,10 +76,9 @@ enum CommandPages {
         transferring(
             .send,
             """
-            Sends a request. An ITEM is NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE for the query, or Header:Value; with \
-            =@, :=@, ==@ and :@, the value is read from a file. Items are sent as JSON by default, in which user[tags][]=x \
-            sets nested values. Header: removes a default header, and Header; sends an empty one. :3000/x is a URL of this \
-            machine. On a terminal, the response head is printed as well, and JSON is indented.
+            Sends a request. An ITEM is NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE for the query, or Header:Value; =@ and \
+            :=@ read the value from a file. Items are sent as JSON by default, in which user[tags][]=x nests. On a terminal, \
+            the response head is printed as well, and JSON is indented.
             """,
             options: ["form", "body", "output", "expect", "capture", "save"])
     }

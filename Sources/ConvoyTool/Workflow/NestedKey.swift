@@ -77,7 +77,7 @@ struct NestedKey {
             return setting(value, at: rest, in: nil).map { .array(values + [$0]) }
         case (.index(let index), .array(var values)?):
             while values.count <= index { values.append(.null) }
-            let known = rest.isEmpty || values[index] == .null ? nil : values[index]
+            let known: JSON? = rest.isEmpty || values[index] == .null ? nil : values[index]
             guard let inner = setting(value, at: rest, in: known) else { return nil }
             values[index] = inner
             return .array(values)
