@@ -254,6 +254,72 @@ extension FuzzSubject {
             }
         },
         FuzzSubject(
+            "postman",
+            seeds: [
+                #"""
+                {"variable": [{"key": "h", "value": "http://{{a}}/"}], "item": [{"name": "A b", "item": [{"name": "x", "request": {
+                "method": "POST", "header": [{"key": "X", "value": "{{$guid}}"}], "url": {"raw": "{{h}}/:id?q=1", "variable": [{"key":
+                "id", "value": "{{v}}"}]}, "auth": {"type": "basic", "basic": [{"key": "username", "value": "u"}]}, "body": {"mode":
+                "raw", "raw": "{"a": {{v}}}"}}, "event": [{"listen": "test", "script": {"exec": ["const d = pm.response.json();",
+                "pm.test('t', () => { pm.expect(d.a[0]['b c'].length).to.not.be.above(-1.5) })", "pm.globals.set('v', d.x)"]}}]}]}]}
+                """#,
+                #"{"item": [{"request": "http://a/"}, {"request": {"url": "a", "body": {"mode": "formdata", "formdata": [{"key": "f", "type": "file", "src": ["x"]}]}}}]}"#,
+            ]
+        ) { bytes in
+            let manifest = try PostmanReader.manifest(Data(bytes))
+            do {
+                _ = try ManifestDocument(parsing: Data(manifest.utf8), name: "fuzz.yaml")
+            } catch {
+                throw FuzzFinding(description: "\(error), of \(manifest)")
+            }
+        },
+        FuzzSubject(
+            "bruno",
+            seeds: [
+                """
+                meta {
+                  name: A b
+                }
+                post {
+                  url: {{h}}/:id?x=1
+                  body: json
+                  auth: bearer
+                }
+                params:path {
+                  id: {{v}}
+                }
+                headers {
+                  ~X: 1
+                  "Y": 2
+                }
+                auth:bearer {
+                  token: {{process.env.T}}
+                }
+                body:json {
+                  {"a": "{{$guid}}", "b": {{v}}}
+                }
+                assert {
+                  res.body.a[0]["b c"]: in [1, x]
+                  res.status: between 200, 299
+                }
+                vars:post-response {
+                  v: res.body.x
+                }
+                tests {
+                  test("t", function() { expect(res.getHeader('A')).to.match(/a\\/[b]/i); bru.setVar("w", `x`) });
+                }
+                """,
+                "get {\n  url: http://a/\n}\nbody:multipart-form {\n  f: @file(a|b) @contentType(c/d)\n}\n",
+            ]
+        ) { bytes in
+            let manifest = try BrunoReader.manifest([BrunoReader.Source(path: "a/b.bru", contents: Data(bytes))])
+            do {
+                _ = try ManifestDocument(parsing: Data(manifest.utf8), name: "fuzz.yaml")
+            } catch {
+                throw FuzzFinding(description: "\(error), of \(manifest)")
+            }
+        },
+        FuzzSubject(
             "json-path",
             seeds: [
                 "$.a[?@.b > 1 && !(@.c == 'x')]['d', \"\\u00e9\"]", "$..[*][-1:0:-2][1]", "$[?count(@..*) >= 2 || @.c]",

@@ -30,7 +30,8 @@ enum ManualTexts {
             """
             convoy run runs the requests of a manifest. A request waits for the requests whose values it uses; independent \
             requests run concurrently. convoy check validates a manifest, convoy send sends a single request, and convoy \
-            import prints the manifest for a curl command or an HTTP Archive.
+            import prints the manifest for a curl command, an HTTP Archive, a file of Hurl, or a collection of Postman or \
+            Bruno.
             """)
     }
 

@@ -8,8 +8,10 @@ struct ImportedRequests {
 
     private(set) var requests: [(name: String, draft: RequestDraft)] = []
     var variables: ImportedVariables
-    /// The names that requests must not have: those of variables.
-    private let taken: Set<String>
+    /// The names that requests must not have: those of variables and of other requests.
+    private var taken: Set<String>
+    /// The last number that was appended to a name.
+    private var numbers: [String: Int] = [:]
 
     /// - Parameter text: The collection, in which `{{…}}` names variables.
     init(_ variables: ImportedVariables, usedIn text: String) {
@@ -18,14 +20,14 @@ struct ImportedRequests {
         while let brace = rest.firstIndex(of: UInt8(ascii: "{")) {
             rest = rest[brace...].dropFirst()
             guard rest.first == UInt8(ascii: "{") else { continue }
-            let name = String(Substring(rest.dropFirst().prefix { $0 != UInt8(ascii: "}") }))
+            let name = String(Substring(rest.dropFirst().prefix(200).prefix { $0 != UInt8(ascii: "}") }))
             taken.insert(ImportedVariables.name(name.trimmingCharacters(in: .whitespaces)))
         }
         self.taken = taken
     }
 
     /// Returns a name that no other request and no variable has.
-    func name(for title: String) -> String {
+    mutating func name(for title: String) -> String {
         var plain = ""
         for scalar in title.unicodeScalars {
             let isPlain = scalar.isASCII && (scalar.properties.isAlphabetic || (0x30...0x39).contains(scalar.value))
@@ -34,13 +36,13 @@ struct ImportedRequests {
         plain = String(plain.prefix(40))
         while plain.hasSuffix("-") { plain.removeLast() }
         let base = Reference.isName(plain) ? plain : "request\(plain.isEmpty ? "" : "-\(plain)")"
-        var name = base, number = 1
-        while requests.contains(where: { $0.name == name }) || taken.contains(name) || variables.needed[name] != nil
-            || ReservedName.all.contains(name)
-        {
+        var name = base, number = numbers[base] ?? 1
+        while taken.contains(name) || variables.needed[name] != nil || ReservedName.all.contains(name) {
             number += 1
             name = "\(base)-\(number)"
         }
+        numbers[base] = number
+        taken.insert(name)
         return name
     }
 

@@ -18,6 +18,8 @@ struct ScriptReader {
     private var variables: ImportedVariables
     private var aliases: [String: ScriptValue] = [:]
     private var tokens: ArraySlice<ScriptToken> = []
+    /// The number of values that contain the current one.
+    private var depth = 0
 
     init(_ script: String, _ variables: ImportedVariables) {
         self.variables = variables
@@ -199,6 +201,9 @@ struct ScriptReader {
     }
 
     private mutating func value() throws(Failure) -> ScriptValue {
+        depth += 1
+        defer { depth -= 1 }
+        guard depth < 50 else { throw Failure() }
         switch tokens.first {
         case .text(let text)?:
             tokens.removeFirst()
