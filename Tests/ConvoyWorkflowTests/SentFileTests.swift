@@ -22,6 +22,43 @@ import Testing
         try manager.createSymbolicLink(atPath: folder.path + "/data/inner.txt", withDestinationPath: "good.txt")
     }
 
+    @Test(
+        arguments: [
+            ("file: good.txt", nil), ("file: sub/../good.txt", nil), ("file: inner.txt", nil),
+            ("file: DIR/data/good.txt", nil),
+            ("multipart: {f: {file: sub/deep.txt}}", nil), ("json: \"${file('good.txt')}\"", nil),
+            ("text: x, expect: [\"body != file('good.txt')\"]", nil), ("file: \"${dot}/good.txt\"", nil),
+            ("file: ../secret.txt", "outside --file-root"), ("file: link.txt", "outside --file-root"),
+            ("file: /etc/passwd", "outside --file-root"), ("multipart: {f: {file: DIR/secret.txt}}", "outside --file-root"),
+            ("json: \"${file('../secret.txt')}\"", "outside --file-root"),
+            ("file: \"${dot}./secret.txt\"", "outside --file-root"),
+            ("text: x, expect: [\"body != file('link.txt')\"]", "outside --file-root"), ("file: secret.txt", "cannot read"),
+        ] as [(String, String?)])
+    func `with a file root, relative paths start there and other files are rejected`(
+        _ body: String, _ message: String?
+    ) async throws {
+        var inputs = WorkflowInputs(environment: [:])
+        inputs.fileRoot = folder.appendingPathComponent("data", isDirectory: true)
+        let text = """
+            baseURL: \(bench.server.url.absoluteString)
+            variables: {dot: .}
+            requests: {a: {post: take, \(body.replacing("DIR", with: folder.path))}}
+            """
+        var failure: String?
+        do {
+            let workflow = try Workflow(parsing: Data(text.utf8), name: "m", inputs: inputs)
+            failure = await (try WorkflowRun(workflow)).run().failures.first?.failures.joined()
+        } catch let error as ManifestError {
+            failure = error.message
+        }
+        if let message {
+            #expect(failure?.contains(message) == true, "\(failure ?? "")")
+            #expect(bench.server.requests.allSatisfy { !$0.text.contains("secret") && !$0.text.contains("root:") })
+        } else {
+            #expect(failure == nil && bench.server.requests.count == 1)
+        }
+    }
+
     static let places = ["file: PATH", "multipart: {f: {file: PATH}}", "multipart: {f: [{file: PATH}, {file: PATH}]}"]
     static let hostile = [
         "../secret.txt", "/etc/passwd", "..", ".", "sub/../../secret.txt", "..\\secret.txt", "sub/deep.txt", "link.txt",

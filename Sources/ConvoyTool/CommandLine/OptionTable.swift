@@ -42,6 +42,10 @@ enum OptionTable {
             and a #, as in dotenv files. These values override the environment.
             """),
         .value(
+            "file-root", nil, "DIR", completes: .directory, in: .workflow, of: [.run, .check], once: true,
+            "find the files that requests send in DIR",
+            "Files outside DIR are rejected. Without it, relative paths start at the current directory."),
+        .value(
             "only", nil, "ID", in: .workflow, of: [.run], repeats: true, once: true,
             "run only this request and its dependencies",
             "ID may also be a tag. Separate several with commas."),

@@ -9,6 +9,12 @@ enum WorkflowOptions {
     /// Returns the variables and the environment, including those of `--env-file` and `--var`.
     static func inputs(_ options: Options) throws(ToolError) -> WorkflowInputs {
         var inputs = WorkflowInputs()
+        if let directory = options.value("file-root") {
+            guard InputDirectory.isDirectory(directory) else {
+                throw options.usage("--file-root: \(Printable.line(directory)) is not a directory")
+            }
+            inputs.fileRoot = UserPath.url(directory, isDirectory: true)
+        }
         for file in options.all("env-file") {
             let data = try InputFile.contents(of: file, called: "--env-file \(Printable.line(file))", limit: maximumLength)
             for variable in try EnvironmentFile.variables(in: data, file) {

@@ -22,6 +22,8 @@ final class ManifestDocument: Sendable {
     static let maximumLength = 16 << 20
 
     let name: String
+    /// The files that the manifest may send or read.
+    let files: FileRoot
     let json: JSON
     private let text: Data
     /// Whether the document is JSON, in which positions are looked up on demand.
@@ -31,8 +33,8 @@ final class ManifestDocument: Sendable {
     /// The positions of request names in a JSON document. They are stored because all of them are looked up.
     private let requests: [String: JSONPosition]
 
-    init(parsing data: Data, name: String) throws(ManifestError) {
-        self.name = name
+    init(parsing data: Data, name: String, files: FileRoot = .none) throws(ManifestError) {
+        (self.name, self.files) = (name, files)
         guard data.count <= Self.maximumLength else {
             throw ManifestError(
                 file: name, line: 1, column: 1, message: "the manifest is larger than \(Self.maximumLength >> 20) MiB")

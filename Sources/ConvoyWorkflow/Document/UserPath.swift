@@ -21,5 +21,14 @@ extension ManifestValue {
         return text
     }
 
+    /// Checks that a file that is sent or read exists, is readable and is allowed.
+    func checkFile(_ file: String) throws(ManifestError) {
+        let path: String
+        do throws(EvaluationError) { path = try document.files.path(of: file) } catch { throw problem(error.message) }
+        guard access(path, R_OK) == 0 else {
+            throw problem("cannot read \(quoted(file)): \(String(cString: strerror(errno)))")
+        }
+    }
+
     func file(_ what: String) throws(ManifestError) -> URL { UserPath.url(try path(what)) }
 }

@@ -101,9 +101,7 @@ struct Expression: Sendable {
 
     /// Checks that the files with constant paths are readable.
     func checkFiles(at value: ManifestValue) throws(ManifestError) {
-        for path in root.files where access(path, R_OK) != 0 {
-            throw value.problem("cannot read \(quoted(path)): \(String(cString: strerror(errno)))")
-        }
+        for path in root.files { try value.checkFile(path) }
     }
 
     /// The names of response values that the expression uses.

@@ -237,7 +237,9 @@ struct ExpressionEvaluation {
         let path = try text(node, "file")
         guard !isHostile else { throw EvaluationError(message: "file cannot use a value from a response in its path") }
         let data: Data
-        do throws(EvaluationError) { data = try NamedFile.contents(of: path) } catch { throw shown(error) }
+        do throws(EvaluationError) { data = try NamedFile.contents(of: try scope.files.path(of: path)) } catch {
+            throw shown(error)
+        }
         try spend(data.count)
         return String(validating: data, as: UTF8.self).map { .string($0) } ?? .bytes(data)
     }

@@ -60,6 +60,9 @@ protocol Scope {
     /// Returns the value of an expression in a `${…}`.
     func value(of expression: Expression) throws(EvaluationError) -> ScopedValue
 
+    /// The files that expressions and requests may read.
+    var files: FileRoot { get }
+
     /// Returns whether an expression uses a secret, so that messages about it must not show values.
     func hides(_ expression: Expression) -> Bool
 
@@ -73,6 +76,8 @@ protocol Scope {
 
 extension Scope {
     var response: ReceivedResponse? { nil }
+
+    var files: FileRoot { .none }
 
     func value(of expression: Expression) throws(EvaluationError) -> ScopedValue { try evaluated(expression) }
 

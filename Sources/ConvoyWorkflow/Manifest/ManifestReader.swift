@@ -32,6 +32,7 @@ struct ManifestReader {
         }
         plan.environment = inputs.environment
         plan.typedNames = inputs.typedNames
+        plan.files = root.document.files
         for value in sources.values("secrets") { try readSecretMarks(value) }
         try readVariables(sources.values("variables"))
         var defaults: [String: ManifestValue] = [:]
@@ -228,6 +229,8 @@ struct WorkflowPlan: Sendable {
     var environment: [String: String] = [:]
     /// The environment variables whose values have types.
     var typedNames: Set<String> = []
+    /// The files that requests may send and expressions may read.
+    var files = FileRoot.none
     var perHost: Int?
     var perSecond: Double?
     var jobs: Int?
@@ -283,7 +286,8 @@ struct WorkflowPlan: Sendable {
 
     var earlyScope: EarlyScope {
         EarlyScope(
-            variables: variables, environment: environment, typedNames: typedNames, secrets: secretMarks.map(\.0))
+            variables: variables, environment: environment, typedNames: typedNames, secrets: secretMarks.map(\.0),
+            files: files)
     }
 
     /// Returns whether an expression uses a secret.
@@ -299,6 +303,7 @@ struct EarlyScope: Scope {
     var typedNames: Set<String> = []
     /// The values that the manifest marks as secret.
     var secrets: [Reference] = []
+    var files = FileRoot.none
 
     func hides(_ expression: Expression) -> Bool {
         expression.namesSecret

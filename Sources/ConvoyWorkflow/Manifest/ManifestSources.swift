@@ -44,7 +44,7 @@ struct ManifestSources {
             } catch {
                 throw element.problem("include: \(error.message)")
             }
-            let document = try ManifestDocument(parsing: data, name: name)
+            let document = try ManifestDocument(parsing: data, name: name, files: root.document.files)
             try add(document.root, open: open + [(name, identity)])
         }
         all.append(fields)
@@ -56,11 +56,7 @@ struct ManifestSources {
     }
 
     /// Returns the same string for all paths of a file.
-    private static func identity(of path: String) -> String {
-        guard let found = realpath(path, nil) else { return path }
-        defer { free(found) }
-        return String(cString: found)
-    }
+    private static func identity(of path: String) -> String { FileRoot.realPath(path) ?? path }
 
     /// Returns the values of a key in all manifests.
     func values(_ key: String) -> [ManifestValue] { all.compactMap { $0[key] } }

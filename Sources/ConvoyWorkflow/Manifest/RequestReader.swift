@@ -267,9 +267,7 @@ struct RequestReader {
     private func checkFile(_ template: Template) throws(ManifestError) {
         guard let path = template.literal else { return }
         _ = try template.source.path("file")
-        guard access(path, R_OK) == 0 else {
-            throw template.source.problem("cannot read \(quoted(path)): \(String(cString: strerror(errno)))")
-        }
+        try template.source.checkFile(path)
     }
 
     private func login() throws(ManifestError) -> LoginPlan {

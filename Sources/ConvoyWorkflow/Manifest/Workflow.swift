@@ -9,6 +9,9 @@ public struct WorkflowInputs: Sendable {
     public var environment: [String: String]
     /// The names in ``environment`` whose values are numbers, booleans or null if they read as such, as in ``value(of:)``.
     public var typedNames: Set<String> = []
+    /// The directory of the files that requests send and expressions read, or nil for the current directory. If it is set,
+    /// files outside it are rejected.
+    public var fileRoot: URL?
 
     /// Returns the value of a text from a command line or a file: a number, true, false or null if it is spelled as in
     /// JSON, and otherwise a string. Double quotes around the text are removed, and make it a string: `"3"`.
@@ -55,7 +58,8 @@ public struct Workflow: Sendable {
     ///   - name: The name of the manifest, for messages.
     ///   - inputs: Variables and the environment.
     public init(parsing data: Data, name: String, inputs: WorkflowInputs = WorkflowInputs()) throws(ManifestError) {
-        plan = try ManifestReader.plan(of: try ManifestDocument(parsing: data, name: name), inputs)
+        let files = FileRoot(directory: inputs.fileRoot?.path)
+        plan = try ManifestReader.plan(of: try ManifestDocument(parsing: data, name: name, files: files), inputs)
         self.name = name
     }
 

@@ -8,6 +8,8 @@ struct RequestPreview {
     private struct PreviewScope: Scope {
         let values: ItemScope
 
+        var files: FileRoot { values.files }
+
         func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
             if values.values.plan.isKnownEarly(reference) { return try values.value(of: reference) }
             return ScopedValue(json: .string("${\(reference)}"))

@@ -15,6 +15,8 @@ struct ResponseScope: Scope {
 
     var response: ReceivedResponse? { examined }
 
+    var files: FileRoot { outer.files }
+
     func hides(_ expression: Expression) -> Bool { outer.hides(expression) }
 
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {

@@ -105,6 +105,8 @@ struct ItemScope: Scope {
             || hidesNamedSecrets && values.plan.isSecret(reference)
     }
 
+    var files: FileRoot { values.plan.files }
+
     func hides(_ expression: Expression) -> Bool { values.plan.usesSecret(expression) }
 
     func value(of expression: Expression) throws(EvaluationError) -> ScopedValue {

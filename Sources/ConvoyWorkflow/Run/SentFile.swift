@@ -51,22 +51,12 @@ struct SentFile {
                 message: "invalid file \(quoted(path, isCut: false)): it contains a NUL character",
                 isAboutFile: true)
         }
-        if let start { try checkIsInside(PathText.directory(of: start + "_"), path) }
-        return path
-    }
-
-    /// Checks that a path chosen by a response does not leave the directory through a symbolic link.
-    private static func checkIsInside(_ directory: String, _ path: String) throws(EvaluationError) {
-        guard let parent = realPath(directory), let file = realPath(path) else { return }
-        guard file.utf8.starts(with: (parent == "/" ? parent : parent + "/").utf8) else {
+        let resolved = try scope.files.path(of: path)
+        // A path chosen by a response must not leave the directory through a symbolic link.
+        if let start, FileRoot.isInside(try scope.files.path(of: PathText.directory(of: start + "_")), resolved) == false {
             throw EvaluationError(
                 message: "invalid file \(quoted(path, isCut: false)): a value leads to another directory", isAboutFile: true)
         }
-    }
-
-    private static func realPath(_ path: String) -> String? {
-        guard let found = realpath(path, nil) else { return nil }
-        defer { free(found) }
-        return String(cString: found)
+        return resolved
     }
 }
