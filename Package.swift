@@ -40,7 +40,9 @@ let package = Package(
         .executable(name: "convoy", targets: ["ConvoyTool"]),
     ],
     traits: [
-        .trait(name: "Images", description: "Decoded, cached and processed pictures, in ConvoyImage. Needs gdk-pixbuf."),
+        .trait(
+            name: "Images",
+            description: "Decoded, cached and processed pictures, in ConvoyImage. Needs gdk-pixbuf and Little CMS."),
         .trait(
             name: "GTK", description: "Widgets bound to requests, in ConvoyGTK. Needs GTK 4.", enabledTraits: ["Images"]),
         .trait(
@@ -83,6 +85,9 @@ let package = Package(
         .systemLibrary(
             name: "CGdkPixbuf", pkgConfig: "gdk-pixbuf-2.0",
             providers: [.apt(["libgdk-pixbuf-2.0-dev"]), .yum(["gdk-pixbuf2-devel"]), .brew(["gdk-pixbuf"])]),
+        .systemLibrary(
+            name: "CLCMS", pkgConfig: "lcms2",
+            providers: [.apt(["liblcms2-dev"]), .yum(["lcms2-devel"]), .brew(["little-cms2"])]),
         .systemLibrary(
             name: "CGTK", pkgConfig: "gtk4",
             providers: [.apt(["libgtk-4-dev"]), .yum(["gtk4-devel"]), .brew(["gtk4"])]),
@@ -201,13 +206,14 @@ let package = Package(
                 "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
-        // Not part of the umbrella: only a program that decodes images needs gdk-pixbuf.
+        // Not part of the umbrella: only a program that decodes images needs gdk-pixbuf and Little CMS.
         .target(
             name: "ConvoyImage",
             dependencies: [
                 "ConvoyCache", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
                 "ConvoyTransport",
                 .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"])),
+                .target(name: "CLCMS", condition: .when(traits: ["Images"])),
             ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella, as only a program with windows needs GTK.
@@ -429,6 +435,7 @@ let package = Package(
             dependencies: [
                 "ConvoyImage", "ConvoyOperations", "ConvoyTestServer", "ConvoyTestSupport",
                 .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"])),
+                .target(name: "CLCMS", condition: .when(traits: ["Images"])),
             ],
             swiftSettings: swiftSettings),
         .testTarget(

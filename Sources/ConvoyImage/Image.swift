@@ -155,6 +155,16 @@ public struct ImageLimits: Sendable, Hashable {
     /// number of pixels.
     var maximumPassedPixelCount: Int { 4 * max(0, min(maximumPixelCount, ImageLimits.mostPixels)) }
 
+    /// Returns whether an image of a size is within the limits.
+    func allows(_ size: ImageSize) -> Bool {
+        do throws(ImageFault) {
+            try check(width: size.width, height: size.height)
+            return true
+        } catch {
+            return false
+        }
+    }
+
     /// Throws an error if the image is empty or exceeds the limits.
     func check(width: Int, height: Int) throws(ImageFault) {
         guard width > 0, height > 0 else { throw .malformed("the image has no pixels") }

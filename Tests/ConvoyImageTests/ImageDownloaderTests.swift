@@ -347,7 +347,7 @@ import Testing
             "/corrupt": .bytes(Data("\u{89}PNG\r\n\u{1A}\n not at all".utf8), type: "image/png"),
             "/text": .text("hello"),
             "/huge": .bytes(Samples.pngBomb(width: 30_000, height: 30_000), type: "image/png"),
-            "/cut": .bytes(good.dropLast(5), type: "image/png"),
+            "/cut": .bytes(good.dropLast(15), type: "image/png"),
             "/short": TestServer.Response.bytes(good, type: "image/png").truncated(afterBytes: 20),
             "/reset": TestServer.Response.bytes(good, type: "image/png").resets(afterBytes: 20),
             "/missing": .status(404), "/empty": .status(204),
@@ -380,6 +380,68 @@ import Testing
             }
         }
         try await rig.waitUntilIdle()
+    }
+
+    @Test(arguments: [
+        "image/jpg", "image/pjpeg", "image/x-png", "image/apng", "image/vnd.microsoft.icon", "text/plain", "",
+    ])
+    func `the bytes determine the format, not the content type`(type: String) async throws {
+        let rig = try ImageRig()
+        rig.server.route("/one", .bytes(try ImageRig.numbered(6), type: type))
+        #expect(ImageRig.number(try await rig.downloader.image(for: rig.request("/one"))) == 6)
+        // The serializer with AFNetworking's types is strict.
+        #expect(ImageResponseSerializer.contentTypes.contains(type) == false)
+        var strict = ImageDownloader.Configuration()
+        strict.acceptableContentTypes = ImageResponseSerializer.contentTypes
+        let downloader = ImageDownloader(manager: HTTPRequestOperationManager(), configuration: strict)
+        // A missing type is accepted.
+        guard !type.isEmpty else { return }
+        await #expect(throws: NSError.self) { try await downloader.image(for: rig.request("/one")) }
+    }
+
+    @Test(arguments: ["", "<html>Try again later</html>", "\u{89}PNG\r\n\u{1A}\n and nothing"])
+    func `a body that is not an image does not stay in the HTTP cache`(body: String) async throws {
+        let rig = try ImageRig()
+        rig.downloader.manager.cache = HTTPCache()
+        rig.server.route(
+            "/one", TestServer.Response.bytes(Data(body.utf8), type: "image/png").header("Cache-Control", "max-age=3600"))
+        await #expect(throws: NSError.self) { try await rig.downloader.image(for: rig.request("/one")) }
+        try await rig.waitUntilIdle()
+        try rig.serve("/one", 8, headers: ["Cache-Control": "max-age=3600"])
+        #expect(ImageRig.number(try await rig.downloader.image(for: rig.request("/one"))) == 8)
+        #expect(rig.server.requests.count == 2)
+        // An image does stay there.
+        rig.downloader.cache?.removeAll()
+        #expect(ImageRig.number(try await rig.downloader.image(for: rig.request("/one"))) == 8)
+        #expect(rig.server.requests.count == 2)
+    }
+
+    @Test func `an image that lacks only its end marker is loaded unless the setting forbids it`() async throws {
+        for isRequired in [false, true] {
+            let rig = try ImageRig { $0.requiresEndMarker = isRequired }
+            rig.server.route("/one", .bytes(try ImageRig.numbered(6).dropLast(12), type: "image/png"))
+            let image = try? await rig.downloader.image(for: rig.request("/one"))
+            #expect((image == nil) == isRequired)
+        }
+    }
+
+    @Test func `an image in memory covers a request for slightly fewer pixels`() async throws {
+        let rig = try ImageRig()
+        rig.server.route("/one", .bytes(try Samples.plain("png", width: 600, height: 400), type: "image/png"))
+        func covering(_ width: Int, _ height: Int, processors: [any ImageProcessor] = []) -> Int? {
+            rig.downloader.cachedImage(
+                covering: rig.request("/one", size: ImageSize(width: width, height: height), processors: processors))?
+                .image.width
+        }
+        _ = try await rig.downloader.image(for: rig.request("/one", size: ImageSize(width: 300, height: 300)))
+        #expect(covering(300, 300) == 300 && covering(150, 150) == 300 && covering(200, 300) == 300)
+        #expect(covering(301, 300) == nil && covering(149, 149) == nil)
+        #expect(covering(200, 200, processors: [ImageRounding.circle]) == nil)
+        _ = try await rig.downloader.image(for: rig.request("/one", size: ImageSize(width: 200, height: 200)))
+        #expect(covering(190, 190) == 200, "the smallest that suffices")
+        #expect(rig.downloader.cachedImage(for: rig.request("/one", size: ImageSize(width: 190, height: 190))) == nil)
+        _ = try await rig.downloader.image(for: rig.request("/one"))
+        #expect(covering(500, 500) == 600)
     }
 
     @Test func `an image that never completes times out`() async throws {

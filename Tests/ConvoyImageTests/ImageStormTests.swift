@@ -98,7 +98,7 @@ import Testing
             switch choice {
             case 0: return .status(500)
             case 1: return TestServer.Response.bytes(body, type: "image/png").truncated(afterBytes: 30)
-            case 2: return .bytes(body.dropLast(9), type: "image/png")
+            case 2: return .bytes(body.dropLast(20), type: "image/png")
             case 3: return TestServer.Response.bytes(body, type: "image/png").delayed(0.004)
             case 4: return TestServer.Response.bytes(body, type: "image/png").resetBeforeHead()
             case 5: return TestServer.Response.bytes(body, type: "image/png").header("Cache-Control", "no-store")

@@ -140,6 +140,29 @@ public final class ImageCache: Sendable {
         }
     }
 
+    /// Returns the smallest cached image that has at least as many pixels as the key's size requires, and at most twice as
+    /// many in each direction, and the size to which it is reduced.
+    func image(
+        covering key: ImageCacheKey, _ mode: ImageContentMode, acceptsStale: Bool
+    ) -> (image: Image, limit: ImageSize?)? {
+        guard let needed = key.size else { return nil }
+        let now = MonotonicClock.now
+        return state.withLock { state in
+            var best: (place: Int, entry: Entry)?
+            for place in state.placesByURL[key.url.text] ?? [] {
+                guard let entry = state.entries[place], entry.key.differsOnlyInSize(from: key) else { continue }
+                if let expiry = entry.expiry, expiry <= now, !acceptsStale { continue }
+                if let size = entry.key.size, size.width < needed.width || size.height < needed.height { continue }
+                guard entry.image.width <= 2 * needed.limiting(entry.image.size, mode).width else { continue }
+                if let best, best.entry.image.width <= entry.image.width { continue }
+                best = (place, entry)
+            }
+            guard let best else { return nil }
+            state.entries.move(best.place)
+            return (best.entry.image, best.entry.key.size)
+        }
+    }
+
     /// Stores an image for a key, replacing an earlier one.
     ///
     /// - Parameter lifetime: The time in seconds until the image must be revalidated; nil for no limit.
@@ -207,16 +230,26 @@ struct ImageCacheKey: Hashable, Sendable {
     private let headers: [String: ExactString]
     private let identity: Identity?
     private let form: ExactString
+    /// The size to which the image is reduced; nil for full size.
+    private(set) var size: ImageSize?
 
     /// Creates the key of a request that a manager sends.
     ///
     /// - Parameter fields: The request's own header fields, without those that are common to all requests.
-    init(_ url: URL, fields: [String: String], identity: Identity?, form: String) {
+    init(_ url: URL, fields: [String: String], identity: Identity?, _ image: ImageRequest) {
         self.url = ExactString(url.absoluteString)
         headers = Dictionary(
             fields.map { ($0.key.lowercased(), ExactString($0.value)) }, uniquingKeysWith: { _, last in last })
         self.identity = identity?.isEmpty == true ? nil : identity
-        self.form = ExactString(form)
+        form = ExactString(image.formWithoutSize)
+        size = image.size
+    }
+
+    /// Returns whether another key is for the same image, in a form that differs at most in its size.
+    func differsOnlyInSize(from other: ImageCacheKey) -> Bool {
+        var key = other
+        key.size = size
+        return self == key
     }
 
     /// Creates the key of a request that does not come from a downloader. The request's header fields identify the
@@ -224,7 +257,7 @@ struct ImageCacheKey: Hashable, Sendable {
     init(_ request: ImageRequest) {
         self.init(
             request.urlRequest.url ?? URL(fileURLWithPath: "/"), fields: request.urlRequest.allHTTPHeaderFields ?? [:],
-            identity: nil, form: request.form)
+            identity: nil, request)
     }
 }
 
@@ -243,10 +276,15 @@ extension URLRequest {
 
 extension ImageRequest {
     /// A string that uniquely identifies the form of the image.
-    var form: String {
-        let size = size.map { "\($0.width)x\($0.height)" } ?? "-"
-        let mode = contentMode == .fit ? "fit" : "fill"
-        return "\(size) \(mode) \(allowsAnimation ? "a" : "s") \(ImageComposition.list(processors))"
+    var form: String { "\(size.map { "\($0.width)x\($0.height)" } ?? "-") \(formWithoutSize)" }
+
+    fileprivate var formWithoutSize: String {
+        "\(contentMode == .fit ? "fit" : "fill") \(allowsAnimation ? "a" : "s") \(ImageComposition.list(processors))"
+    }
+
+    /// Returns whether both requests are for the same image in the same form, and have the same cache policy.
+    package func isSame(as other: ImageRequest) -> Bool {
+        ImageCacheKey(self) == ImageCacheKey(other) && urlRequest.cachePolicy == other.urlRequest.cachePolicy
     }
 }
 #endif

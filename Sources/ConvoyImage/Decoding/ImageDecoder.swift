@@ -6,6 +6,8 @@ import Foundation
 struct ImageDecoding: Sendable {
     var limits = ImageLimits.standard
     var appliesOrientation = true
+    /// Whether a body without its end marker is an error.
+    var requiresEndMarker = true
     /// The size to which the image is reduced; nil for full size.
     var size: ImageSize?
     var contentMode = ImageContentMode.fit
@@ -34,6 +36,14 @@ struct ImageDecoding: Sendable {
 extension ImageDecoding {
     /// Reduces a decoded image to the requested size.
     func reduce(_ image: Image) -> Image { ImageScaler.reduce(image, to: target(of: image.size)) }
+
+    /// Reduces a decoded image to the requested size, turns it upright and converts its colours.
+    func finish(_ image: Image, _ layout: ImageLayout) -> Image {
+        let orientation = appliesOrientation ? layout.orientation : .upright
+        let target = target(of: image.size.turned(orientation)).turned(orientation)
+        let reduced = ColorConversion.convert(ImageScaler.reduce(image, to: target), from: layout.colorSpace)
+        return reduced.turned(upright: orientation)
+    }
 }
 
 extension ImageSize {
@@ -47,15 +57,12 @@ extension ImageSize {
 ///
 /// Each image has its own loader, used by a single thread.
 enum ImageDecoder {
-    static func image(_ data: Data, limits: ImageLimits, appliesOrientation: Bool) throws(ImageFault) -> Image {
-        try image(data, ImageDecoding(limits: limits, appliesOrientation: appliesOrientation))
-    }
-
     static func image(_ data: Data, _ decoding: ImageDecoding) throws(ImageFault) -> Image {
         // `withUnsafeBytes` does not support typed throws.
         let result = data.withUnsafeBytes { body -> Result<Image, ImageFault> in
             do throws(ImageFault) {
-                let layout = try ImageLayout(ImageBytes(body), limits: decoding.limits)
+                let layout = try ImageLayout(
+                    ImageBytes(body), limits: decoding.limits, requiresEndMarker: decoding.requiresEndMarker)
                 return .success(try image(layout, in: body, decoding))
             } catch {
                 return .failure(error)
@@ -78,7 +85,17 @@ enum ImageDecoder {
         let isAnimated = decoding.allowsAnimation && isWithinLimits(layout.timing, layout, decoding)
         if !layout.frames.isEmpty { return try frames(layout, in: body, decoding, all: isAnimated) }
         if isAnimated, let image = try animation(layout, in: body, decoding) { return image }
-        var pixbuf = try pixbuf(layout, layout.pieces, in: body, decoding)
+        let image = try still(layout, layout.pieces, in: body, decoding)
+        if let pieces = layout.checkPieces, try still(layout, pieces, in: body, decoding) != image { throw .truncated }
+        return image
+    }
+
+    private static func still(
+        _ layout: ImageLayout, _ pieces: [ImageLayout.Piece], in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
+    ) throws(ImageFault) -> Image {
+        var pixbuf = try pixbuf(layout, pieces, in: body, decoding)
+        var layout = layout
+        if layout.colorSpace == nil { layout.colorSpace = profile(of: pixbuf) }
         // Orientations 5 to 8 swap the width and the height.
         let orientation = gdk_pixbuf_get_option(pixbuf, "orientation").flatMap { Int(String(cString: $0)) } ?? 1
         let isTurned = decoding.appliesOrientation && orientation >= 5
@@ -87,11 +104,20 @@ enum ImageDecoder {
             pixbuf = upright
         }
         let image = try image(taking: pixbuf, layout)
-        guard layout.format == .jpeg else { return decoding.reduce(image) }
+        guard layout.format == .jpeg else { return decoding.finish(image, layout) }
         // The target depends on the full size, not on the size at which the image was decoded.
         let whole = ImageSize(
             width: isTurned ? layout.height : layout.width, height: isTurned ? layout.width : layout.height)
-        return ImageScaler.reduce(image, to: decoding.target(of: whole))
+        let reduced = ImageScaler.reduce(image, to: decoding.target(of: whole))
+        return ColorConversion.convert(reduced, from: layout.colorSpace)
+    }
+
+    /// Returns the colour space that the decoder found in a body.
+    private static func profile(of pixbuf: OpaquePointer) -> ImageColorSpace? {
+        guard let text = gdk_pixbuf_get_option(pixbuf, "icc-profile"),
+            strlen(text) <= ImageColorSpace.mostProfileBytes / 3 * 4
+        else { return nil }
+        return Data(base64Encoded: String(cString: text)).map { .profile($0) }
     }
 
     /// Returns the single image of a file, with a reference for the caller.
@@ -127,7 +153,7 @@ enum ImageDecoder {
             let drawn = try image(taking: try pixbuf(layout, [frame.file(in: body)], in: body, decoding), layout)
             guard drawn.size == frame.size else { throw .malformed("the size of a frame differs from that of its image") }
             canvas.draw(frame, drawn)
-            shown.append(ImageAnimation.Frame(image: decoding.reduce(canvas.image), duration: duration))
+            shown.append(ImageAnimation.Frame(image: decoding.finish(canvas.image, layout), duration: duration))
         }
         guard var image = shown.first?.image else { throw .truncated }
         if shown.count > 1 { image.animation = ImageAnimation(frames: shown, loopCount: layout.timing.loopCount) }
@@ -155,7 +181,11 @@ enum ImageDecoder {
                 guard let shown = gdk_pixbuf_animation_iter_get_pixbuf(iterator), let copy = gdk_pixbuf_copy(shown) else {
                     throw .decoder("The decoder returned no frame.")
                 }
-                let frame = decoding.reduce(try image(taking: copy, layout))
+                var whole = try image(taking: copy, layout)
+                if layout.cropsFrames {
+                    whole = whole.cropped(to: ImageSize(width: layout.width, height: layout.height), left: 0, top: 0)
+                }
+                let frame = decoding.reduce(whole)
                 guard frames.first.map({ $0.image.size == frame.size }) ?? true else {
                     throw .malformed("the frames differ in size")
                 }

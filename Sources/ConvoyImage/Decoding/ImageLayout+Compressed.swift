@@ -2,9 +2,11 @@
 extension ImageLayout {
     /// Parses a PNG (W3C, third edition, section 5): chunks, from IHDR to IEND.
     ///
-    /// Only the chunks that are needed for the pixels are passed on. libpng would decompress text and profiles as well,
+    /// Only the chunks that are needed for the pixels are passed on, and one profile. libpng would decompress text as well,
     /// up to 8 MB for each of a thousand chunks.
-    static func png(_ body: ImageBytes, at start: Int = 0, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
+    static func png(
+        _ body: ImageBytes, at start: Int = 0, limits: ImageLimits, requiresEndMarker: Bool = true
+    ) throws(ImageFault) -> ImageLayout {
         guard body.starts(with: pngSignature, at: start) else {
             throw body.count - start < pngSignature.count ? .truncated : .malformed("the PNG signature is missing")
         }
@@ -19,29 +21,72 @@ extension ImageLayout {
         var kept = start..<header
         var offset = header
         var hasData = false
+        var orientation = ImageOrientation.upright
+        var colors = PNGColors()
         while true {
+            if !requiresEndMarker, hasData, isCut(endChunk, in: body, at: offset) {
+                pieces.append(.range(kept))
+                kept = 0..<0
+                pieces.append(.bytes(endChunk))
+                break
+            }
             let length = try body.number(4, at: offset, bigEndian: true)
             guard length <= Int(Int32.max) else { throw .malformed("a chunk is larger than 2 GiB") }
             let size = length + 12
             try body.require(size, at: offset)
-            if wanted.contains(where: { body.starts(with: $0, at: offset + 4) }) {
+            let name = body.text((offset + 4)..<(offset + 8))
+            if wanted.contains(name) || (!hasData && name == "iCCP" && colors.takesProfile(length)) {
                 if kept.upperBound != offset {
                     pieces.append(.range(kept))
                     kept = offset..<offset
                 }
                 kept = kept.lowerBound..<(offset + size)
             }
-            if body.starts(with: name("IDAT"), at: offset + 4) { hasData = true }
-            if body.starts(with: name("IEND"), at: offset + 4) { break }
+            switch name {
+            case "IDAT": hasData = true
+            case "eXIf": orientation = ImageOrientation(exif: body, (offset + 8)..<(offset + 8 + length))
+            case "cICP" where !hasData && length >= 2:
+                colors.codePoints = (try body.byte(offset + 8), try body.byte(offset + 9))
+            default: break
+            }
+            if name == "IEND" { break }
             offset += size
         }
         guard hasData else { throw .malformed("no IDAT chunk") }
-        pieces.append(.range(kept))
-        return ImageLayout(.png, width: width, height: height, pieces: pieces)
+        if !kept.isEmpty { pieces.append(.range(kept)) }
+        var layout = ImageLayout(.png, width: width, height: height, pieces: pieces)
+        layout.orientation = orientation
+        layout.colorSpace = colors.space
+        return layout
     }
 
-    private static let wanted = ["IHDR", "PLTE", "tRNS", "IDAT", "IEND"].map(name)
+    /// Returns whether a body ends within a chunk that would be its last.
+    private static func isCut(_ chunk: [UInt8], in body: ImageBytes, at offset: Int) -> Bool {
+        let left = body.count - offset
+        return left < chunk.count && body.starts(with: Array(chunk.prefix(left)), at: offset)
+    }
+
+    private static let endChunk: [UInt8] = [0, 0, 0, 0] + name("IEND") + [0xAE, 0x42, 0x60, 0x82]
+    private static let wanted: Set<Substring> = ["IHDR", "PLTE", "tRNS", "IDAT", "IEND"]
     private static func name(_ text: String) -> [UInt8] { Array(text.utf8) }
+}
+
+/// The colour space of a PNG. The chunk cICP takes precedence over iCCP (section 4.3).
+private struct PNGColors {
+    var codePoints: (primaries: Int, transfer: Int)?
+    private var hasProfile = false
+
+    /// Returns whether the decoder gets a profile with this compressed size. libpng expands it to at most 8 MB.
+    mutating func takesProfile(_ length: Int) -> Bool {
+        guard !hasProfile, codePoints == nil, length <= 1 << 20 else { return false }
+        hasProfile = true
+        return true
+    }
+
+    /// The colour space; nil for that of the profile, or else sRGB.
+    var space: ImageColorSpace? {
+        codePoints.map { .codePoints(primaries: $0.primaries, transfer: $0.transfer) }
+    }
 }
 
 extension ImageBytes {
@@ -57,9 +102,12 @@ extension ImageBytes {
 
 extension ImageLayout {
     /// Parses a JPEG (ITU T.81, annex B): segments and scans, from SOI to EOI. Bytes after EOI are ignored.
-    static func jpeg(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
+    static func jpeg(
+        _ body: ImageBytes, limits: ImageLimits, requiresEndMarker: Bool = true
+    ) throws(ImageFault) -> ImageLayout {
         var size: (width: Int, height: Int)?
         var scans = 0
+        var detail = JPEGDetail()
         var offset = 2
         while true {
             guard try body.byte(offset) == 0xFF else { throw .malformed("a marker is missing") }
@@ -85,7 +133,9 @@ extension ImageLayout {
                     let width = try body.number(2, at: offset + 7, bigEndian: true)
                     try limits.check(width: width, height: height)
                     size = (width, height)
+                    try detail.readFrame(body, at: offset + 4, isProgressive: marker == 0xC2)
                 }
+                if marker == 0xDA { try detail.readScan(body, at: offset + 4) }
                 offset += 2 + length
                 if marker == 0xDA {
                     scans += 1
@@ -94,6 +144,9 @@ extension ImageLayout {
                     guard scans <= maximumScans,
                         scans <= limits.maximumPassedPixelCount / (size.width * size.height)
                     else { throw .scans(scans, size.width, size.height) }
+                    if !requiresEndMarker, detail.isComplete, isLastScan(body, at: offset) {
+                        return .jpeg(withoutEnd: body, size)
+                    }
                     offset = try afterScan(body, at: offset)
                 }
             }
@@ -101,6 +154,29 @@ extension ImageLayout {
     }
 
     private static let maximumScans = 100
+
+    /// Returns whether no marker follows a scan.
+    private static func isLastScan(_ body: ImageBytes, at start: Int) -> Bool {
+        do throws(ImageFault) {
+            _ = try afterScan(body, at: start)
+            return false
+        } catch {
+            return true
+        }
+    }
+
+    /// Returns the layout of a JPEG that ends with the data of a scan.
+    ///
+    /// libjpeg fills missing data with grey. If bytes that follow the data change the image, some of its data is missing.
+    private static func jpeg(withoutEnd body: ImageBytes, _ size: (width: Int, height: Int)) -> ImageLayout {
+        let end = body.starts(with: [0xFF], at: body.count - 1) ? body.count - 1 : body.count
+        let marker: [UInt8] = [0xFF, 0xD9]
+        var layout = ImageLayout(
+            .jpeg, width: size.width, height: size.height, pieces: [.range(0..<end), .bytes(marker)])
+        let excess = (0..<64).map { UInt8(($0 * 37 + 90) % 254) }
+        layout.checkPieces = [.range(0..<end), .bytes(excess + marker)]
+        return layout
+    }
 
     /// Returns the number of complete scans of a progressive JPEG and the offset of their end, or nil if the image is
     /// not progressive or no scan is complete. The bytes up to that offset, followed by an end marker, form a JPEG with
@@ -150,12 +226,46 @@ extension ImageLayout {
     }
 }
 
+/// The detail with which the scans of a JPEG describe its components.
+private struct JPEGDetail {
+    /// The number of bits that are missing of each coefficient of a component.
+    private var missingBits: [Int: [Int]] = [:]
+    private var isProgressive = false
+
+    /// Reads the components in a frame header (T.81, B.2.2).
+    mutating func readFrame(_ body: ImageBytes, at offset: Int, isProgressive: Bool) throws(ImageFault) {
+        self.isProgressive = isProgressive
+        for component in 0..<(try body.byte(offset + 5)) {
+            missingBits[try body.byte(offset + 6 + 3 * component)] = [Int](repeating: 16, count: 64)
+        }
+    }
+
+    /// Reads a scan header (T.81, B.2.3). Only progressive scans contain parts of the coefficients.
+    mutating func readScan(_ body: ImageBytes, at offset: Int) throws(ImageFault) {
+        let count = try body.byte(offset)
+        let end = offset + 1 + 2 * count
+        let first = isProgressive ? try body.byte(end) : 0
+        let last = isProgressive ? try body.byte(end + 1) : 63
+        let bits = isProgressive ? try body.byte(end + 2) & 15 : 0
+        guard first <= last, last < 64 else { throw .malformed("invalid scan header") }
+        for component in 0..<count {
+            let name = try body.byte(offset + 1 + 2 * component)
+            for coefficient in first...last { missingBits[name]?[coefficient] = bits }
+        }
+    }
+
+    /// Whether no further scan is needed.
+    var isComplete: Bool { missingBits.values.allSatisfy { $0.allSatisfy { $0 == 0 } } }
+}
+
 extension ImageLayout {
     /// Parses a GIF (89a specification): a screen, then blocks up to the trailer.
     ///
     /// Unless the animation is requested, the decoder gets only the bytes up to the end of the first frame, and a
     /// trailer. The other frames are only checked: a frame of any size may take only a few bytes in the body.
-    static func gif(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
+    static func gif(
+        _ body: ImageBytes, limits: ImageLimits, requiresEndMarker: Bool = true
+    ) throws(ImageFault) -> ImageLayout {
         let width = try body.number(2, at: 6)
         let height = try body.number(2, at: 8)
         try limits.check(width: width, height: height)
@@ -165,9 +275,12 @@ extension ImageLayout {
         var delay = 0
         /// The flags of the first frame.
         var control: Int?
-        var areFramesInside = true
+        var hasEmptyFrame = false
+        /// The size of a canvas that contains all frames.
+        var extent = ImageSize(width: width, height: height)
         while true {
-            switch try body.byte(offset) {
+            let lacksEnd = !requiresEndMarker && firstEnd != nil && offset == body.count
+            switch lacksEnd ? 0x3B : try body.byte(offset) {
             case 0x21:  // an extension: a label, then blocks
                 let label = try body.byte(offset + 1)
                 // The graphics control extension contains the duration of the next frame, in hundredths of a second.
@@ -189,7 +302,8 @@ extension ImageLayout {
                 if firstEnd == nil { try limits.check(width: frameWidth, height: frameHeight) }
                 let right = try body.number(2, at: offset + 1) + frameWidth
                 let bottom = try body.number(2, at: offset + 3) + frameHeight
-                if right > width || bottom > height || frameWidth == 0 || frameHeight == 0 { areFramesInside = false }
+                if frameWidth == 0 || frameHeight == 0 { hasEmptyFrame = true }
+                extent = ImageSize(width: max(extent.width, right), height: max(extent.height, bottom))
                 let start = try offset + 10 + colors(body.byte(offset + 9))
                 guard try body.byte(start) <= 11 else { throw .malformed("the code size is too large") }
                 offset = try afterBlocks(body, at: start + 1)
@@ -206,9 +320,17 @@ extension ImageLayout {
                     pieces = [.range(0..<control), .bytes([flags]), .range((control + 1)..<firstEnd), .bytes([0x3B])]
                 }
                 var layout = ImageLayout(.gif, width: width, height: height, pieces: pieces)
-                if timing.durations.count > 1, areFramesInside {
+                let isExtended = extent != ImageSize(width: width, height: height)
+                if timing.durations.count > 1, !hasEmptyFrame, !isExtended || limits.allows(extent) {
                     layout.timing = timing
-                    layout.animationPieces = [.range(0..<(offset + 1))]
+                    layout.animationPieces = [.range(0..<offset), .bytes([0x3B])]
+                }
+                if isExtended, !layout.animationPieces.isEmpty {
+                    // The decoder reads out of bounds if a frame extends beyond the canvas.
+                    layout.cropsFrames = true
+                    let sides = [extent.width & 255, extent.width >> 8, extent.height & 255, extent.height >> 8]
+                    let canvas = sides.map { UInt8(truncatingIfNeeded: $0) }
+                    layout.animationPieces = [.range(0..<6), .bytes(canvas), .range(10..<offset), .bytes([0x3B])]
                 }
                 return layout
             default:

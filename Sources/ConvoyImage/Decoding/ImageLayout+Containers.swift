@@ -11,6 +11,8 @@ extension ImageLayout {
         var isAnimation = false
         var timing = AnimationTiming()
         var frames: [WebPFrame] = []
+        var orientation = ImageOrientation.upright
+        var colorSpace: ImageColorSpace?
         var offset = 12
         while offset < end {
             guard end - offset >= 8 else { throw .malformed("incomplete chunk header") }
@@ -40,6 +42,8 @@ extension ImageLayout {
                 try limits.check(width: width, height: height)
                 if let canvas, canvas != (width, height) { throw .malformed("the image and canvas sizes differ") }
                 layout = ImageLayout(.webp, width: width, height: height, pieces: [])
+            case "EXIF": orientation = ImageOrientation(exif: body, content)
+            case "ICCP" where colorSpace == nil: colorSpace = try .profile(of: body, content)
             default: break
             }
             offset += 8 + padded
@@ -50,6 +54,7 @@ extension ImageLayout {
         guard var layout else { throw .malformed("no image data") }
         layout.pieces = [.range(0..<end)]
         (layout.frames, layout.timing) = (frames, timing)
+        (layout.orientation, layout.colorSpace) = (orientation, colorSpace)
         return layout
     }
 
@@ -116,24 +121,28 @@ extension ImageLayout {
 extension ImageLayout {
     /// Returns whether the brands of an ISO base media file identify it as an AVIF image or image sequence.
     static func isAVIF(_ body: ImageBytes) -> Bool {
-        guard let size = try? body.number(4, at: 0, bigEndian: true), size >= 16, size % 4 == 0 else { return false }
-        let brands = [8] + Array(stride(from: 16, to: min(size, body.count), by: 4))
-        return brands.contains { ["avif", "avis"].contains(body.text($0..<($0 + 4))) }
+        brandPlaces(body).contains { ["avif", "avis"].contains(body.text($0)) }
+    }
+
+    private static func brandPlaces(_ body: ImageBytes) -> [Range<Int>] {
+        guard let size = try? body.number(4, at: 0, bigEndian: true), size >= 16, size % 4 == 0 else { return [] }
+        return ([8] + Array(stride(from: 16, to: min(size, body.count - 3), by: 4))).map { $0..<($0 + 4) }
     }
 
     /// Parses an AVIF (AV1 Image File Format, over ISO/IEC 14496-12 and 23008-12): boxes, one of which describes the
-    /// items.
+    /// items. Of an image sequence, the decoder gets only the primary item, not the tracks.
     ///
     /// Checks every size that a property or a bitstream declares, regardless of the item to which it belongs.
     static func avif(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         var description: Range<Int>?
         var hasData = false
+        var tracks: [Range<Int>] = []
         for box in try boxes(body, 0..<body.count) {
             switch body.text(box.name) {
             case "meta" where description == nil: description = box.content
             case "mdat": hasData = true
-            // The frames of a sequence are in a `moov` box, which a still image does not need.
-            case "moov": throw .malformed("image sequences are not supported")
+            // The `moov` box describes the frames of a sequence.
+            case "moov": tracks.append(box.name)
             default: break
             }
         }
@@ -147,7 +156,21 @@ extension ImageLayout {
         try limits.check(width: width, height: height)
         guard try items.areExtentsInside(body) else { throw .truncated }
         try items.checkBitstreams(body, limits: limits)
-        return ImageLayout(.avif, width: width, height: height, pieces: [.range(0..<body.count)])
+        var layout = ImageLayout(
+            .avif, width: width, height: height, pieces: tracks.isEmpty ? [.range(0..<body.count)] : [])
+        if !tracks.isEmpty { layout.pieces = [.bytes(try still(body, withoutTracks: tracks))] }
+        layout.colorSpace = try items.colorSpace(in: body)
+        return layout
+    }
+
+    /// Returns a sequence as a still image: with tracks that are free space, and the brand of images.
+    private static func still(_ body: ImageBytes, withoutTracks tracks: [Range<Int>]) throws(ImageFault) -> [UInt8] {
+        var bytes = try body.array(0..<body.count)
+        for track in tracks { bytes.replaceSubrange(track, with: Array("free".utf8)) }
+        for place in brandPlaces(body) where body.text(place) == "avis" {
+            bytes.replaceSubrange(place, with: Array("avif".utf8))
+        }
+        return bytes
     }
 
     struct Box {
@@ -188,6 +211,8 @@ private struct AVIFItems {
     private var primary: Int?
     /// The sizes, keyed by the index of their property.
     private var sizes: [Int: (width: Int, height: Int)] = [:]
+    /// The contents of the colour properties, keyed in the same way.
+    private var colors: [Int: Range<Int>] = [:]
     /// The property indices of each item.
     private var properties: [Int: [Int]] = [:]
     private var extents: [Range<Int>] = []
@@ -217,7 +242,9 @@ private struct AVIFItems {
     private mutating func readProperties(
         _ body: ImageBytes, _ range: Range<Int>, _ limits: ImageLimits
     ) throws(ImageFault) {
-        for (index, box) in try ImageLayout.boxes(body, range).enumerated() where body.text(box.name) == "ispe" {
+        for (index, box) in try ImageLayout.boxes(body, range).enumerated() {
+            if body.text(box.name) == "colr" { colors[index + 1] = box.content }
+            guard body.text(box.name) == "ispe" else { continue }
             guard box.content.count >= 12 else { throw .malformed("incomplete size property") }
             let width = try body.number(4, at: box.content.lowerBound + 4, bigEndian: true)
             let height = try body.number(4, at: box.content.lowerBound + 8, bigEndian: true)
@@ -319,6 +346,24 @@ private struct AVIFItems {
             if let size = sizes[property] { return size }
         }
         throw .malformed("an image has no size")
+    }
+
+    /// Returns the colour space of the primary item: that of its profile, or else that of its code points.
+    func colorSpace(in body: ImageBytes) throws(ImageFault) -> ImageColorSpace? {
+        var space: ImageColorSpace?
+        for property in primary.flatMap({ properties[$0] }) ?? [] {
+            guard let color = colors[property], color.count > 4 else { continue }
+            let content = (color.lowerBound + 4)..<color.upperBound
+            switch body.text(color.lowerBound..<content.lowerBound) {
+            case "prof", "rICC": return try .profile(of: body, content)
+            case "nclx" where content.count >= 4:
+                space = .codePoints(
+                    primaries: try body.number(2, at: content.lowerBound, bigEndian: true),
+                    transfer: try body.number(2, at: content.lowerBound + 2, bigEndian: true))
+            default: break
+            }
+        }
+        return space
     }
 
     /// Returns whether the body contains all bytes of the items.

@@ -37,6 +37,14 @@ struct ImageLayout {
     var timing = AnimationTiming()
     /// The decoder's input for an animation.
     var animationPieces: [Piece] = []
+    /// Whether the decoder draws the frames on a larger canvas, because some extend beyond the image.
+    var cropsFrames = false
+    /// A second input, which must produce the same image; nil if that need not be checked.
+    var checkPieces: [Piece]?
+    /// The orientation, unless the decoder reports it.
+    var orientation = ImageOrientation.upright
+    /// The colour space, unless the decoder reports it.
+    var colorSpace: ImageColorSpace?
     /// The frames of an animated WebP, which are decoded one by one.
     var frames: [WebPFrame] = []
 
@@ -48,12 +56,12 @@ struct ImageLayout {
         self.pieces = pieces
     }
 
-    /// Parses a body, whose first bytes determine the format.
-    init(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) {
+    /// Parses a body, whose first bytes determine the format. If the body may lack its end marker, the decoder gets one.
+    init(_ body: ImageBytes, limits: ImageLimits, requiresEndMarker: Bool = true) throws(ImageFault) {
         switch try ImageLayout.format(of: body) {
-        case .png: self = try .png(body, limits: limits)
-        case .jpeg: self = try .jpeg(body, limits: limits)
-        case .gif: self = try .gif(body, limits: limits)
+        case .png: self = try .png(body, limits: limits, requiresEndMarker: requiresEndMarker)
+        case .jpeg: self = try .jpeg(body, limits: limits, requiresEndMarker: requiresEndMarker)
+        case .gif: self = try .gif(body, limits: limits, requiresEndMarker: requiresEndMarker)
         case .bmp: self = try .bmp(body, limits: limits)
         case .ico: self = try .ico(body, limits: limits)
         case .tiff: self = try .tiff(body, limits: limits)

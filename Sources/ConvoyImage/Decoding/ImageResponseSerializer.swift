@@ -13,7 +13,8 @@ import FoundationNetworking
 /// The format is detected from the bytes, not from the content type, because servers often send the wrong image type.
 /// The result is the first image of an animation or a multi-page document, and the largest one of an icon. Truncated
 /// bodies and images that exceed the limits are rejected before memory is allocated for the pixels. Parts of a body
-/// other than the pixels (text, profiles, later frames) are not passed to the decoder if it could expand them.
+/// other than the pixels (text, later frames) are not passed to the decoder if it could expand them. Pixels are converted
+/// to sRGB from the colour space of the image: an ICC profile of RGB or grey, or code points (ITU-T H.273).
 public struct ImageResponseSerializer: HTTPResponseSerialization {
     /// The content types that are accepted by default.
     public static let contentTypes: Set<String> = [
@@ -27,6 +28,8 @@ public struct ImageResponseSerializer: HTTPResponseSerialization {
     public var imageLimits: ImageLimits
     /// Whether an image with an orientation (EXIF, TIFF) is rotated upright. True by default.
     public var appliesOrientation = true
+    /// Whether a complete JPEG, PNG or GIF that lacks only its end marker is an error. True by default.
+    public var requiresEndMarker = true
 
     /// Creates a serializer that accepts ``contentTypes``.
     public init(imageLimits: ImageLimits = .standard) {
@@ -42,7 +45,10 @@ public struct ImageResponseSerializer: HTTPResponseSerialization {
         try http.responseObject(for: response, data: data) { data in
             if HTTPResponseSerializer.isOneSpace(data) { return nil }
             do throws(ImageFault) {
-                return try ImageDecoder.image(data, limits: imageLimits, appliesOrientation: appliesOrientation)
+                return try ImageDecoder.image(
+                    data,
+                    ImageDecoding(
+                        limits: imageLimits, appliesOrientation: appliesOrientation, requiresEndMarker: requiresEndMarker))
             } catch {
                 throw error.error(for: response, data: data)
             }

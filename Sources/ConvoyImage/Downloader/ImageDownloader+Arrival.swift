@@ -49,7 +49,7 @@ extension ImageDownloader {
             job.variants.values.filter { $0.receipts.contains { $0.wantsPreview } }
         }
         for variant in variants {
-            let image = try? variant.request.image(of: coarse, nil, limits: configuration.imageLimits) {
+            let image = try? variant.request.image(of: coarse, nil, configuration) {
                 variant.isCancelled.load(ordering: .relaxed)
             }
             guard let image else { continue }
@@ -61,10 +61,12 @@ extension ImageDownloader {
 extension ImageRequest {
     /// Decodes a body in the form that the request specifies.
     func image(
-        of data: Data, _ response: HTTPURLResponse?, limits: ImageLimits, isCancelled: @escaping @Sendable () -> Bool
+        of data: Data, _ response: HTTPURLResponse?, _ configuration: ImageDownloader.Configuration,
+        isCancelled: @escaping @Sendable () -> Bool
     ) throws -> Image {
         let decoding = ImageDecoding(
-            limits: limits, size: size, contentMode: contentMode, allowsAnimation: allowsAnimation, isCancelled: isCancelled)
+            limits: configuration.imageLimits, requiresEndMarker: configuration.requiresEndMarker, size: size,
+            contentMode: contentMode, allowsAnimation: allowsAnimation, isCancelled: isCancelled)
         var image: Image
         do throws(ImageFault) {
             image = try ImageDecoder.image(data, decoding)

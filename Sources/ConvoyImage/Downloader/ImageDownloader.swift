@@ -26,7 +26,8 @@ import Synchronization
 ///
 /// An image in memory is used while its response is fresh (RFC 9111, section 4.2). If its server specified no lifetime,
 /// it is used until it is purged. Responses with `no-store` or `no-cache` are not kept in memory. Stale images are
-/// loaded through the manager's HTTP cache, which can revalidate them without transferring the body again.
+/// loaded through the manager's HTTP cache, which can revalidate them without transferring the body again. A body that
+/// is not an image is removed from the HTTP cache, whatever its lifetime, so that the next load requests it again.
 ///
 /// All members can be used from any thread.
 public final class ImageDownloader: Sendable {
@@ -53,11 +54,12 @@ public final class ImageDownloader: Sendable {
         /// The maximum duration of a transfer with its retries, in seconds: 300 by default; nil for the manager's
         /// `totalTimeout`.
         public var totalTimeout: TimeInterval? = 300
-        /// The content types that are accepted; nil for all. By default, those of the supported image formats, and
-        /// `application/octet-stream`, which servers send for unknown types.
-        public var acceptableContentTypes: Set<String>? = ImageResponseSerializer.contentTypes.union([
-            "application/octet-stream", "binary/octet-stream",
-        ])
+        /// The content types that are accepted. Nil, the default, accepts all types, because the bytes determine the
+        /// format, and servers send types such as `image/jpg`.
+        public var acceptableContentTypes: Set<String>?
+        /// Whether a complete JPEG, PNG or GIF that lacks only its end marker is an error. False by default, as in
+        /// browsers.
+        public var requiresEndMarker = false
         /// The minimum interval between two previews of an image, in seconds: 0.25 by default.
         public var previewInterval: TimeInterval = 0.25
 
@@ -103,6 +105,17 @@ public final class ImageDownloader: Sendable {
     public func cachedImage(for request: ImageRequest) -> Image? {
         guard let cache, request.urlRequest.mayUseMemory, let key = prepared(request).cacheKey else { return nil }
         return cache.image(for: key, acceptsStale: request.urlRequest.acceptsStaleImages)
+    }
+
+    /// Returns the image in memory, like ``cachedImage(for:)``, or one that was decoded for a slightly larger size. A widget
+    /// can request an image before its size is known, and with its own size afterwards.
+    package func cachedImage(covering request: ImageRequest) -> (image: Image, limit: ImageSize?)? {
+        guard let cache, request.urlRequest.mayUseMemory, let key = prepared(request).cacheKey else { return nil }
+        let acceptsStale = request.urlRequest.acceptsStaleImages
+        if let image = cache.image(for: key, acceptsStale: acceptsStale) { return (image, request.size) }
+        // A processor may depend on the size.
+        guard request.processors.isEmpty else { return nil }
+        return cache.image(covering: key, request.contentMode, acceptsStale: acceptsStale)
     }
 
     /// Loads an image.
@@ -188,7 +201,7 @@ public final class ImageDownloader: Sendable {
         let form = image.form
         return Prepared(
             request: request, sharedKey: key,
-            cacheKey: key.map { ImageCacheKey($0.url, fields: own, identity: $0.identity, form: form) },
+            cacheKey: key.map { ImageCacheKey($0.url, fields: own, identity: $0.identity, image) },
             form: ExactString(form))
     }
 
@@ -310,6 +323,7 @@ public final class ImageDownloader: Sendable {
         }
         if !failed.isEmpty {
             let error = error ?? ImageFault.empty.error(for: response, data: Data())
+            forgetBody(of: job, response, after: error)
             for receipt in failed.inOrder { receipt.end(with: .failure(error)) }
         }
         if decodes { for _ in variants { ImageDownloader.workers.perform { [self] in decodeNext() } } }
@@ -322,10 +336,11 @@ public final class ImageDownloader: Sendable {
         let result: Result<Image, any Error>
         do {
             result = .success(
-                try variant.request.image(of: data, response, limits: configuration.imageLimits) {
+                try variant.request.image(of: data, response, configuration) {
                     variant.isCancelled.load(ordering: .relaxed)
                 })
         } catch {
+            forgetBody(of: job, response, after: error)
             result = .failure(error)
         }
         if case .success(let image) = result { keep(image, variant, response) }
@@ -337,6 +352,15 @@ public final class ImageDownloader: Sendable {
         }
         for receipt in receipts.inOrder { receipt.end(with: result) }
         startWaiting()
+    }
+
+    /// Removes a body that is not an image from the HTTP cache.
+    private func forgetBody(of job: ImageJob, _ response: HTTPURLResponse?, after error: any Error) {
+        let error = error as NSError
+        guard error.domain == URLResponseSerializationErrorDomain, error.code == NSURLErrorCannotDecodeContentData,
+            let cache = manager.cache
+        else { return }
+        for url in Set([job.request.url, response?.url].compactMap(\.self)) { cache.remove(for: url) }
     }
 
     private func keep(_ image: Image, _ variant: ImageVariant, _ response: HTTPURLResponse?) {

@@ -67,18 +67,8 @@ public struct ImageCropping: ImageProcessor, Hashable {
     public func process(_ image: Image) -> Image {
         let width = max(1, min(size.width, image.width))
         let height = max(1, min(size.height, image.height))
-        guard width < image.width || height < image.height else { return image }
-        let left = (image.width - width) / 2
-        let top = (image.height - height) / 2
-        let perRow = width * image.channels
-        var pixels = Data(capacity: perRow * height)
-        image.pixels.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) in
-            for row in top..<(top + height) {
-                let start = row * image.bytesPerRow + left * image.channels
-                pixels.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[start..<(start + perRow)]))
-            }
-        }
-        return Image(format: image.format, width: width, height: height, hasAlpha: image.hasAlpha, pixels: pixels)
+        return image.cropped(
+            to: ImageSize(width: width, height: height), left: (image.width - width) / 2, top: (image.height - height) / 2)
     }
 }
 
