@@ -94,57 +94,10 @@ public struct ImageTransition: Sendable, Hashable {
         }
     }
 
-    private struct IconKey: Hashable {
-        var name: String
-        var (width, height, scale): (Int, Int, Int32)
-        var direction: UInt32
-        var color: [Float]
-        var theme: OpaquePointer?
-    }
-
-    /// The icons drawn so far. All cells of a grid share one, because looking up an icon in the
-    /// theme takes milliseconds.
-    private static var icons: [IconKey: ObjectReference] = [:]
-    private static var watchedThemes: Set<OpaquePointer> = []
-
-    /// Returns an icon centred in an empty area. A symbolic icon gets the colour of the widget's
-    /// text.
+    /// Returns a named icon, centred in the area in which it is drawn. A symbolic icon always has the colour of the
+    /// widget's text.
     static func icon(_ name: String, of widget: Widget, width: Int, height: Int) -> ObjectReference? {
-        let theme = gtk_icon_theme_get_for_display(gtk_widget_get_display(widget.widget))
-        if let theme, watchedThemes.insert(theme).inserted {
-            Signal.connect(UnsafeMutableRawPointer(theme), "changed") { _ in icons = [:] }
-        }
-        var color = GdkRGBA()
-        gtk_style_context_get_color(gtk_widget_get_style_context(widget.widget), &color)
-        // Dim the icon, so that a placeholder is not mistaken for content.
-        color.alpha *= 0.4
-        let key = IconKey(
-            name: name, width: width, height: height, scale: gtk_widget_get_scale_factor(widget.widget),
-            direction: gtk_widget_get_direction(widget.widget).rawValue,
-            color: [color.red, color.green, color.blue, color.alpha], theme: theme)
-        if let icon = icons[key] { return icon }
-        if icons.count >= 64 { icons = [:] }
-        icons[key] = makeIcon(name, of: widget, theme, color, width: width, height: height)
-        return icons[key]
-    }
-
-    private static func makeIcon(
-        _ name: String, of widget: Widget, _ theme: OpaquePointer?, _ color: GdkRGBA, width: Int, height: Int
-    ) -> ObjectReference? {
-        let length = max(16, min(64, min(width, height) / 3))
-        guard
-            let icon = gtk_icon_theme_lookup_icon(
-                theme, name, nil, Int32(length), gtk_widget_get_scale_factor(widget.widget),
-                gtk_widget_get_direction(widget.widget), GtkIconLookupFlags(0))
-        else { return nil }
-        defer { convoy_unref(UnsafeMutableRawPointer(icon)) }
-        return drawing(width: width, height: height) { snapshot in
-            var corner = graphene_point_t(x: Float(width - length) / 2, y: Float(height - length) / 2)
-            gtk_snapshot_translate(snapshot, &corner)
-            withUnsafePointer(to: color) { color in
-                gtk_symbolic_paintable_snapshot_symbolic(icon, snapshot, Double(length), Double(length), color, 1)
-            }
-        }
+        convoy_icon(widget.widget, name, Int32(clamping: width), Int32(clamping: height)).map { ObjectReference(taking: $0) }
     }
 
     /// Returns a blend of two paintables: the old one, centred, fades into the new one.
@@ -217,46 +170,82 @@ public struct ImageTransition: Sendable, Hashable {
 }
 
 /// A player of an animation, which runs while its widget is visible.
+///
+/// Frames are shown at their times on the clock. If the main loop is busy, frames are skipped.
 @MainActor final class AnimationPlayer {
     private let animation: ImageAnimation
     private let show: @MainActor (ObjectReference) -> Void
     private var textures: [ObjectReference?]
     private var index = 0
     private var rounds = 0
+    /// The time at which the current frame ends, in microseconds of GLib's clock.
+    private var due: Int = 0
+    /// The duration for which the current frame remains visible, while the animation is paused.
+    private var remaining: Int
     private var timer: LoopTimer?
+    private var isOver = false
 
     init(_ animation: ImageAnimation, _ show: @escaping @MainActor (ObjectReference) -> Void) {
         self.animation = animation
         self.show = show
         textures = Array(repeating: nil, count: animation.frames.count)
+        remaining = Self.duration(of: animation.frames.first)
+    }
+
+    private static func duration(of frame: ImageAnimation.Frame?) -> Int {
+        Int(max(0.02, min(frame?.duration ?? 0, 86_400)) * 1_000_000)
     }
 
     /// Starts the animation, or resumes it where it was paused.
     func play() {
-        guard timer == nil, animation.frames.count > 1 else { return }
+        guard timer == nil, !isOver, animation.frames.count > 1 else { return }
+        due = g_get_monotonic_time() + remaining
         wait()
     }
 
     func pause() {
+        guard timer != nil else { return }
+        remaining = max(0, due - g_get_monotonic_time())
         timer?.cancel()
         timer = nil
     }
 
     private func wait() {
-        timer = LoopTimer.start(after: max(0.02, animation.frames[index].duration)) { [weak self] in self?.advance() }
+        // Round up, so that the timer does not fire before the time.
+        let milliseconds = (max(0, due - g_get_monotonic_time()) + 999) / 1000
+        timer = LoopTimer.start(after: (Double(milliseconds) + 0.5) / 1000) { [weak self] in self?.advance() }
     }
 
     private func advance() {
         timer = nil
-        if index == animation.frames.count - 1 {
-            rounds += 1
-            // Keep showing the last frame.
-            if animation.loopCount > 0, rounds >= animation.loopCount { return }
+        let now = g_get_monotonic_time()
+        skipRounds(until: now)
+        while due <= now, !isOver {
+            if index == animation.frames.count - 1 { endRounds(1) }
+            if isOver { break }
+            index = (index + 1) % animation.frames.count
+            due += Self.duration(of: animation.frames[index])
         }
-        index = (index + 1) % animation.frames.count
         if textures[index] == nil { textures[index] = Paintables.texture(of: animation.frames[index].image) }
         if let texture = textures[index] { show(texture) }
-        wait()
+        if !isOver { wait() }
+    }
+
+    /// Skips complete rounds, for example after the machine was suspended.
+    private func skipRounds(until now: Int) {
+        let round = animation.frames.reduce(0) { $0 + Self.duration(of: $1) }
+        let missed = (now - due) / round
+        guard missed > 0 else { return }
+        due += missed * round
+        endRounds(Int(missed))
+    }
+
+    /// Counts rounds. After the last one, the last frame remains visible.
+    private func endRounds(_ count: Int) {
+        rounds += count
+        guard animation.loopCount > 0, rounds >= animation.loopCount else { return }
+        isOver = true
+        index = animation.frames.count - 1
     }
 }
 #endif

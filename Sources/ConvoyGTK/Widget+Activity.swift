@@ -48,15 +48,16 @@ extension Widget {
     ///
     /// - Parameters:
     ///   - operation: The operation that refreshes the list or loads more rows.
-    ///   - label: The text that assistive technologies read, shown beside the spinner.
+    ///   - label: The text that assistive technologies read, shown beside the spinner; nil for
+    ///     ``WidgetTexts/loading``.
     ///   - position: The index of the row; -1 for the end of the list.
     /// - Returns: The binding. You need not keep it.
     @MainActor @discardableResult
     public func setRefreshingWithState(
-        of operation: URLConnectionOperation, label: String = "Loading…", at position: Int = 0
+        of operation: URLConnectionOperation, label: String? = nil, at position: Int = 0
     ) -> ViewBinding {
         require(gtk_list_box_get_type())
-        let row = RefreshBinding(self, label: label, position: Int32(clamping: position))
+        let row = RefreshBinding(self, label: label ?? Self.texts.loading, position: Int32(clamping: position))
         bind(row, as: "refresh")
         return row.follow(operation)
     }
@@ -65,7 +66,7 @@ extension Widget {
     @_disfavoredOverload
     @MainActor @discardableResult
     public func setRefreshingWithState(
-        of request: some HTTPRequestHandle, label: String = "Loading…", at position: Int = 0
+        of request: some HTTPRequestHandle, label: String? = nil, at position: Int = 0
     ) -> ViewBinding {
         setRefreshingWithState(of: request.operation as URLConnectionOperation, label: label, at: position)
     }

@@ -8,26 +8,26 @@ extension Widget {
     /// `showAlertViewForRequestOperationWithErrorOnCompletion:delegate:` of `UIAlertView`.
     ///
     /// The title is the error's description. The text is its recovery suggestion or, if that is
-    /// missing, its failure reason. A cancelled operation shows no alert. A window shows only one
+    /// missing, its failure reason, unless that repeats the title. A cancelled operation shows no alert. A window shows only one
     /// alert; others wait until the user closes it, and identical alerts are shown once.
     ///
     /// - Parameters:
     ///   - operation: The operation, which is not retained. If the window has been destroyed when the operation fails,
     ///     no alert appears.
-    ///   - button: The title of the button that closes the alert.
-    @MainActor public func showAlert(onErrorOf operation: URLConnectionOperation, button: String = "Dismiss") {
-        alertBinding().follow(operation, button)
+    ///   - button: The title of the button that closes the alert; nil for ``WidgetTexts/dismiss``.
+    @MainActor public func showAlert(onErrorOf operation: URLConnectionOperation, button: String? = nil) {
+        alertBinding().follow(operation, button ?? Self.texts.dismiss)
     }
 
     /// Shows an alert over a `GtkWindow` if a session task fails.
     @_disfavoredOverload
-    @MainActor public func showAlert(onErrorOf request: some HTTPRequestHandle, button: String = "Dismiss") {
+    @MainActor public func showAlert(onErrorOf request: some HTTPRequestHandle, button: String? = nil) {
         showAlert(onErrorOf: request.operation as URLConnectionOperation, button: button)
     }
 
     /// Shows an alert over a `GtkWindow` for any error.
-    @MainActor public func showAlert(for error: any Error, button: String = "Dismiss") {
-        alertBinding().show(error, button)
+    @MainActor public func showAlert(for error: any Error, button: String? = nil) {
+        alertBinding().show(error, button ?? Self.texts.dismiss)
     }
 
     @MainActor private func alertBinding() -> AlertBinding {
@@ -74,7 +74,9 @@ extension Widget {
     func show(_ error: any Error, _ button: String) {
         let known = error as NSError
         let title = known.localizedDescription
-        let text = known.localizedRecoverySuggestion ?? known.localizedFailureReason
+        // The failure reason of a URLError is its description.
+        let text = [known.localizedRecoverySuggestion, known.localizedFailureReason].lazy.compactMap(\.self)
+            .first { $0 != title }
         let alert = Alert(
             title: Self.printable(title.isEmpty ? "\(known.domain) error \(known.code)" : title),
             text: text.map(Self.printable), button: button)

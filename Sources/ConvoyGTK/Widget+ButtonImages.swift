@@ -134,7 +134,7 @@ extension Widget {
     }
 
     override func end() {
-        for picture in pictures.values { picture.load?.cancel() }
+        for picture in pictures.values { picture.load?.end() }
         pictures = [:]
         super.end()
     }

@@ -26,14 +26,14 @@ extension Widget {
     /// Loads a picture and shows it in a `GtkPicture` or a `GtkImage`.
     ///
     /// A new call ends the previous load of the widget without calling its completion, so that a
-    /// reused cell shows only its own picture or placeholder. A picture in the memory cache is
-    /// shown before this method returns. An animation plays while the widget is visible.
+    /// reused cell shows only its own picture or placeholder. If the same request is still loading,
+    /// its transfer continues. A picture in the memory cache is shown before this method returns.
+    /// An animation plays while the widget is visible.
     ///
     /// - Parameters:
-    ///   - request: The image to load. If the request has no size, the image is decoded for the
-    ///     widget: in its allocated or requested size, in pixels of its screen, rounded up to a
-    ///     multiple of 64 so that cells share their pictures, and never larger than the screen. It
-    ///     is loaded again when the widget moves to a screen with a different scale factor.
+    ///   - request: The image to load. If the request has no size, the image is decoded as specified
+    ///     by ``imageRequest(for:in:)``, and again when the widget grows or moves to a screen with
+    ///     a larger scale factor.
     ///   - placeholder: The content shown while the picture loads.
     ///   - failure: The content shown after an error. Defaults to the placeholder.
     ///   - transition: The transition from the placeholder to a picture that was not in memory.
@@ -57,6 +57,27 @@ extension Widget {
                     request: request, placeholder: placeholder, failure: failure ?? placeholder, transition: transition,
                     showsPreviews: showsPreviews, downloader: downloader), completion)
         }
+    }
+
+    /// Returns the request that ``setImage(_:placeholder:failure:transition:showsPreviews:by:completion:)`` sends for a
+    /// widget at this moment, for example to prefetch the pictures that the widget will show.
+    ///
+    /// If the request has no size, the result has the allocated or requested size of the widget, in pixels of its
+    /// screen, rounded up to a multiple of 64 so that widgets share their pictures. A length that is not known yet is
+    /// that of the largest screen, which also limits the size. The content mode is ``ImageContentMode/fill`` if the
+    /// widget is a `GtkPicture` that its picture covers.
+    ///
+    /// - Parameters:
+    ///   - request: A request. If it has a size, it is returned unchanged.
+    ///   - widget: A `GtkPicture` or a `GtkImage`.
+    @MainActor public static func imageRequest(for request: ImageRequest, in widget: Widget) -> ImageRequest {
+        widget.require(gtk_picture_get_type(), gtk_image_get_type())
+        guard request.size == nil else { return request }
+        let surface = PictureSurface(widget)
+        var request = request
+        request.size = surface.pixelSize
+        request.contentMode = surface.isCovered ? .fill : .fit
+        return request
     }
 
     /// Cancels the current load without calling its completion. The widget keeps its content. The
@@ -202,8 +223,18 @@ package enum PictureLoads {
         set { if let newValue { receipt?.priority = newValue } }
     }
 
-    /// Cancels the load, so that no handler is called afterwards.
+    /// Ends the load, so that no handler is called afterwards.
+    ///
+    /// The transfer is cancelled in the next iteration of the main loop. GTK unbinds and binds the cells of a list when
+    /// the selection changes. A cell that requests the same picture again joins the transfer.
     func cancel() {
+        guard let old = receipt else { return }
+        (handler, preview, receipt) = (nil, nil, nil)
+        MainInbox.post { old.cancel() }
+    }
+
+    /// Ends the load and cancels the transfer immediately, because its widget no longer exists.
+    func end() {
         let old = receipt
         (handler, preview, receipt) = (nil, nil, nil)
         _ = old?.cancel()
@@ -219,43 +250,57 @@ package enum PictureLoads {
         var transition: ImageTransition
         var showsPreviews: Bool
         var downloader: ImageDownloader
+        /// Whether the picture is already shown, and is decoded again for a larger widget.
+        var isGrowth = false
+
+        /// Returns whether a load of the other job also serves this one.
+        func sharesLoad(with other: Job) -> Bool {
+            !isGrowth && request.isSame(as: other.request) && showsPreviews == other.showsPreviews
+                && downloader === other.downloader
+        }
     }
 
     private let surface: PictureSurface
     private var load: PictureLoad?
     private var fade: CrossFade?
     private var player: AnimationPlayer?
-    /// The picture that is shown or loading, if the picture is decoded for the widget's size.
+    /// The picture that is shown or loading.
     private var job: Job?
-    private var scale: Int32
+    private var completion: Widget.ImageCompletion?
+    /// The size for which the shown picture was decoded, and its own size.
+    private var shown: (limit: ImageSize?, size: ImageSize)?
     private var isBusy = false
-    private var isDescribed = false
+    private var hasFailed = false
+    /// The frame clock, whose layout phase can change the size of the widget.
+    private var clock: (object: ObjectReference, handler: UInt)?
+    private var growth: LoopTimer?
 
     override init(_ widget: Widget) {
         surface = PictureSurface(widget)
-        scale = gtk_widget_get_scale_factor(widget.widget)
         super.init(widget)
         connect("map") { [weak self] in self?.player?.play() }
         connect("unmap") { [weak self] in self?.player?.pause() }
-        connect("notify::scale-factor") { [weak self] in self?.scaleDidChange() }
+        connect("notify::scale-factor") { [weak self] in self?.sizeDidChange() }
+        connect("realize") { [weak self] in self?.watchLayout() }
+        connect("unrealize") { [weak self] in self?.unwatchLayout() }
+        watchLayout()
     }
 
     var isLoading: Bool { load != nil }
 
     func set(_ job: Job, _ completion: Widget.ImageCompletion?) {
-        cancel()
-        var job = job
-        self.job = job.request.size == nil ? job : nil
-        if job.request.size == nil {
-            job.request.size = surface.pixelSize
-            job.request.contentMode = surface.isCovered ? .fill : .fit
-        }
-        if let image = job.downloader.cachedImage(for: job.request), let texture = Paintables.texture(of: image) {
-            surface.show(texture)
-            didEnd(nil)
-            play(image)
-            completion?(.success(image))
+        if load != nil, let current = self.job, current.sharesLoad(with: job) {
+            (self.job, self.completion) = (job, completion)
             return
+        }
+        cancel()
+        (self.job, self.completion) = (job, completion)
+        let request = Widget.imageRequest(for: job.request, in: widget)
+        if let cached = job.downloader.cachedImage(covering: request), let texture = Paintables.texture(of: cached.image) {
+            surface.show(texture)
+            didShow(cached.image, limit: cached.limit)
+            play(cached.image)
+            return complete(.success(cached.image))
         }
         surface.show(job.placeholder)
         setBusy(true)
@@ -266,19 +311,26 @@ package enum PictureLoads {
                 surface.show(texture)
             }
         }
-        load = PictureLoad(job.request, by: job.downloader, preview: preview) { [weak self] result in
-            self?.finish(result, job, completion)
+        load = PictureLoad(request, by: job.downloader, preview: preview) { [weak self] result in
+            self?.finish(result, request)
         }
     }
 
-    private func finish(_ result: Result<Image, any Error>, _ job: Job, _ completion: Widget.ImageCompletion?) {
+    private func complete(_ result: Result<Image, any Error>) {
+        let completion = completion
+        self.completion = nil
+        completion?(result)
+    }
+
+    private func finish(_ result: Result<Image, any Error>, _ request: ImageRequest) {
         load = nil
+        guard let job else { return }
         switch result {
         case .success(let image):
             guard let texture = Paintables.texture(of: image) else {
-                return finish(.failure(URLError(.cannotDecodeContentData)), job, completion)
+                return finish(.failure(URLError(.cannotDecodeContentData)), request)
             }
-            didEnd(nil)
+            didShow(image, limit: request.size)
             if job.transition.duration > 0, widget.isMapped, Animations.areOn {
                 fade = CrossFade(
                     on: widget, from: surface.shown, to: texture, lasting: job.transition.duration
@@ -294,12 +346,14 @@ package enum PictureLoads {
                 surface.show(texture)
                 play(image)
             }
+            sizeDidChange()
         case .failure(let error):
             self.job = nil
             surface.show(job.failure)
-            didEnd(error)
+            // The smaller picture remains visible.
+            setFailed(job.isGrowth ? nil : error)
         }
-        completion?(result)
+        complete(result)
     }
 
     private func play(_ image: Image) {
@@ -309,30 +363,73 @@ package enum PictureLoads {
         if widget.isMapped { player?.play() }
     }
 
-    private func scaleDidChange() {
-        let new = gtk_widget_get_scale_factor(widget.widget)
-        guard new != scale else { return }
-        scale = new
-        guard var job, load == nil else { return }
-        (job.placeholder, job.failure, job.transition) = (.unchanged, .unchanged, .none)
-        set(job, nil)
+    private func didShow(_ image: Image, limit: ImageSize?) {
+        shown = (limit, image.size)
+        setFailed(nil)
     }
 
     /// Cancels the load and stops all animations. The widget keeps its content.
     func cancel() {
         load?.cancel()
-        fade?.cancel()
-        player?.pause()
-        (load, fade, player, job) = (nil, nil, nil, nil)
+        stop()
         setBusy(false)
     }
 
     override func end() {
-        load?.cancel()
+        load?.end()
+        stop()
+        unwatchLayout()
+        super.end()
+    }
+
+    private func stop() {
         fade?.cancel()
         player?.pause()
-        (load, fade, player, job) = (nil, nil, nil, nil)
-        super.end()
+        growth?.cancel()
+        (load, fade, player, growth) = (nil, nil, nil, nil)
+        (job, completion, shown) = (nil, nil, nil)
+    }
+
+    // MARK: Sizes
+
+    /// The time in seconds for which the size must be unchanged before the picture is decoded again.
+    private static let growthDelay = 0.15
+
+    private func watchLayout() {
+        guard clock == nil, let pointer = gtk_widget_get_frame_clock(widget.widget) else { return }
+        let object = ObjectReference(retaining: UnsafeMutableRawPointer(pointer))
+        let handler = Signal.connect(object.pointer, "layout", afterOthers: true) { [weak self] _ in self?.sizeDidChange() }
+        clock = (object, handler)
+    }
+
+    private func unwatchLayout() {
+        if let clock { convoy_disconnect(clock.object.pointer, clock.handler) }
+        clock = nil
+    }
+
+    /// Returns the size for which the picture must be decoded again; nil if it has enough pixels.
+    private var neededSize: ImageSize? {
+        guard load == nil, let job, job.request.size == nil, let shown, let limit = shown.limit else { return nil }
+        let size = surface.pixelSize
+        guard size.width > limit.width || size.height > limit.height else { return nil }
+        // A picture below its limit has all of its pixels.
+        let isBelow = (width: shown.size.width < limit.width, height: shown.size.height < limit.height)
+        let isWhole = surface.isCovered ? isBelow.width || isBelow.height : isBelow.width && isBelow.height
+        return isWhole ? nil : size
+    }
+
+    private func sizeDidChange() {
+        guard growth == nil, let size = neededSize else { return }
+        growth = LoopTimer.start(after: Self.growthDelay) { [weak self] in self?.grow(to: size) }
+    }
+
+    private func grow(to size: ImageSize) {
+        growth = nil
+        guard var job, let needed = neededSize else { return }
+        guard needed == size else { return sizeDidChange() }
+        (job.placeholder, job.failure, job.transition) = (.unchanged, .unchanged, .none)
+        (job.showsPreviews, job.isGrowth) = (false, true)
+        set(job, nil)
     }
 
     // MARK: Accessibility
@@ -343,14 +440,17 @@ package enum PictureLoads {
         convoy_set_busy(widget.widget, busy ? 1 : 0)
     }
 
-    private func didEnd(_ error: (any Error)?) {
+    /// Ends the busy state. The name and the description belong to the program, for example as the alternative text of
+    /// a picture, so an error is the text of the widget's value.
+    private func setFailed(_ error: (any Error)?) {
         setBusy(false)
         if let error {
-            convoy_set_description(widget.widget, "The picture could not be loaded: \(error.localizedDescription)")
-        } else if isDescribed {
-            convoy_reset_description(widget.widget)
+            convoy_set_value_text(widget.widget, Widget.texts.imageFailure(error))
+        } else if hasFailed {
+            convoy_reset_value_text(widget.widget)
         }
-        isDescribed = error != nil
+        if hasFailed != (error != nil) { convoy_set_invalid(widget.widget, error == nil ? 0 : 1) }
+        hasFailed = error != nil
     }
 }
 

@@ -106,7 +106,11 @@ extension Widget {
     }
 
     private func beat() {
-        if operationBinding?.isOver == true { return finish(operation.map { $0.error == nil } == true ? 1 : 0) }
+        if operationBinding?.isOver == true {
+            // The program may have ended the binding before the operation.
+            if operation?.isFinished == false { return stopPulse() }
+            return finish(operation.map { $0.error == nil } == true ? 1 : 0)
+        }
         if widget.isMapped { gtk_progress_bar_pulse(widget.opaque) }
     }
 

@@ -120,13 +120,15 @@ extension Widget {
 
     /// Calls the closure on each emission of the signal with its first argument, or with the instance for a signal
     /// without arguments, until the instance is destroyed. A signal with a return value continues to its next handler.
+    /// With `afterOthers`, the closure is called after all other handlers.
     @discardableResult
     package static func connect(
-        _ instance: UnsafeMutableRawPointer, _ signal: String,
+        _ instance: UnsafeMutableRawPointer, _ signal: String, afterOthers isLast: Bool = false,
         _ body: @escaping @MainActor (UnsafeMutableRawPointer?) -> Void
     ) -> UInt {
         let context = Unmanaged.passRetained(Signal(body)).toOpaque()
-        return convoy_connect(
+        let connect = isLast ? convoy_connect_after : convoy_connect
+        return connect(
             instance, signal,
             { context, argument in
                 guard let context else { return 0 }

@@ -39,8 +39,12 @@ import Testing
     @Test func `assistive technologies are informed about loading and failed pictures`() throws {
         let seen = try Programs.run("accessibility", accessibility: "test")
         #expect(seen.isTrue("busyWhileLoading"))
-        #expect(seen.isTrue("describedAfterFailure"))
-        #expect(seen["describedAfterSuccess"] as? Bool == false)
+        #expect(seen.isTrue("hasError"))
+        #expect(seen.isTrue("isInvalid"))
+        #expect(seen["hasErrorAfterSuccess"] as? Bool == false)
+        // The alternative text is the program's.
+        #expect(seen.isTrue("keepsTextAfterFailure"))
+        #expect(seen.isTrue("keepsTextAfterSuccess"))
     }
 
     @Test func `a picture is shown from memory, fits its widget and is released with it`() throws {
@@ -58,6 +62,36 @@ import Testing
         #expect(seen["buttonPictures"] as? [Int] == [10, 11, 13, 12, 14])
         #expect(seen.number("livingPictures") == 0)
         #expect(seen.number("callsAfterRelease") == 0)
+    }
+
+    @Test func `a placeholder icon follows the style and stays in the centre`() throws {
+        let seen = try Programs.run("style")
+        #expect(seen.isTrue("isLightInDark"))
+        #expect(seen.isTrue("isDarkInLight"))
+        #expect(seen.isTrue("isLightAgain"))
+        let centre = try #require(seen["centre"] as? [Int])
+        #expect(centre.count == 2 && centre.allSatisfy { (90...110).contains($0) }, "\(centre)")
+    }
+
+    @Test func `a picture has the pixels that its widget needs, and the same work is done only once`() throws {
+        let seen = try Programs.run("sizes")
+        #expect(seen.number("grownWidth") >= 500)
+        #expect(seen.number("grownCalls") == 1, "decoding again calls no completion")
+        #expect(seen.isTrue("isFill"))
+        #expect(seen.isTrue("prefetchHit"))
+        #expect(seen.number("prefetchRequests") == 2)
+        #expect(seen.isTrue("keepsOwnSize"))
+        #expect(seen.number("naturalHits") == 3)
+        #expect(seen.number("naturalRequests") == 2)
+        #expect(seen.number("repeatedRequests") == 1)
+        #expect(seen["repeatedCalls"] as? [Int] == [9])
+    }
+
+    @Test func `an animation follows the clock if the main loop is busy`() throws {
+        let seen = try Programs.run("clock")
+        #expect(seen.number("frames") == 100)
+        // The animation takes 2 s. With a fifth of the main loop, showing each frame would take at least 4 s.
+        #expect(seen.double("seconds") < 3)
     }
 
     @Test func `a reused cell never shows another picture, and nothing leaks`() throws {

@@ -313,18 +313,28 @@ import FoundationNetworking
         func has(_ state: GtkAccessibleState) -> Bool {
             gtk_test_accessible_has_state(OpaquePointer(picture.pointer), state) != 0
         }
-        func isDescribed() -> Bool {
-            gtk_test_accessible_has_property(OpaquePointer(picture.pointer), GTK_ACCESSIBLE_PROPERTY_DESCRIPTION) != 0
+        let widget = picture.pointer.assumingMemoryBound(to: GtkWidget.self)
+        func isDescribed(_ text: String) -> Bool {
+            convoy_test_has_text(widget, GTK_ACCESSIBLE_PROPERTY_DESCRIPTION, text) != 0
         }
+        func hasError() -> Bool {
+            gtk_test_accessible_has_property(OpaquePointer(picture.pointer), GTK_ACCESSIBLE_PROPERTY_VALUE_TEXT) != 0
+        }
+        gtk_picture_set_alternative_text(OpaquePointer(picture.pointer), "portrait of Ada")
+        Widget.texts.imageFailure = { _ in "Das Bild fehlt." }
         picture.setImage(from: server.url("/held"))
         result["busyWhileLoading"] = has(GTK_ACCESSIBLE_STATE_BUSY)
         gate.open()
         try await Scenario.wait("the failure") { !picture.isLoadingImage }
-        result["describedAfterFailure"] = isDescribed()
+        result["keepsTextAfterFailure"] = isDescribed("portrait of Ada")
+        result["hasError"] = convoy_test_has_text(widget, GTK_ACCESSIBLE_PROPERTY_VALUE_TEXT, "Das Bild fehlt.") != 0
+        result["isInvalid"] = has(GTK_ACCESSIBLE_STATE_INVALID)
+        gtk_picture_set_alternative_text(OpaquePointer(picture.pointer), "portrait of Hedy")
         server.route("/fine.bmp", .bytes(NumberedPicture.bitmap(5), type: "image/bmp"))
         picture.setImage(from: server.url("/fine.bmp"))
         try await Scenario.wait("the picture") { !picture.isLoadingImage }
-        result["describedAfterSuccess"] = isDescribed()
+        result["keepsTextAfterSuccess"] = isDescribed("portrait of Hedy")
+        result["hasErrorAfterSuccess"] = hasError()
         return result
     }
 }

@@ -16,6 +16,9 @@ import Foundation
         case "bindings": return try await BindingScenario.run()
         case "accessibility": return try await BindingScenario.accessibility()
         case "pictures": return try await PictureScenario.run()
+        case "style": return try await StyleScenario.run()
+        case "sizes": return try await SizeScenario.run()
+        case "clock": return try await SizeScenario.clock()
         case "reuse": return try await ReuseScenario.run(reuses: number ?? 10_000)
         case "scroll": return try await ScrollScenario.run(pictures: number ?? 1000)
         #if WebKit
