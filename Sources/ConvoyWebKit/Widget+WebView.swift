@@ -5,6 +5,7 @@ import ConvoyDiagnostics
 import ConvoyGTK
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -37,6 +38,9 @@ extension Widget {
     /// Loads a page with a manager, transforms its text and shows it in a `WebKitWebView`. The
     /// counterpart of `loadRequest:progress:success:failure:` of `UIWebView`.
     ///
+    /// The page is not added to the history of the view, and `reload` of the view loads it without
+    /// the manager. Call this method again instead.
+    ///
     /// The page is loaded with the manager's trust settings, credentials, cookies and cache. Its
     /// subresources (images, styles, scripts, frames) and the pages that its links lead to are
     /// loaded by WebKit, with WebKit's own cookies, cache and trust settings, because WebKit does
@@ -62,8 +66,12 @@ extension Widget {
         completion: PageCompletion? = nil
     ) -> HTTPRequestOperation {
         load(request, by: manager, progress, completion) { operation, response in
-            guard let text = operation.responseString else { throw WebViewError.noText(encoding: response.textEncodingName) }
             let type = response.mimeType ?? "text/html"
+            let charset = Page.charset(of: operation.responseData ?? Data(), type, label: response.textEncodingName)
+            guard let text = charset.map({ $0.text(of: operation.responseData ?? Data()) }) ?? operation.responseString
+            else {
+                throw WebViewError.noText(encoding: charset?.name ?? response.textEncodingName)
+            }
             return Page(data: Data(try transform(response, text).utf8), type: type, encoding: "UTF-8")
         }
     }
@@ -75,7 +83,8 @@ extension Widget {
     ///   - request: The request for the page.
     ///   - manager: The manager that sends the request.
     ///   - mimeType: The type as which the bytes are shown. Defaults to the type of the response.
-    ///   - textEncodingName: The text encoding. Defaults to that of the response.
+    ///   - textEncodingName: The text encoding. Defaults to that of the response, or else to that which the page
+    ///     declares in a `meta` element.
     ///   - progress: Called with the progress of the transfer.
     ///   - transformData: A closure that returns the bytes to show. By default, the response's bytes are shown
     ///     unchanged.
@@ -89,10 +98,11 @@ extension Widget {
         completion: PageCompletion? = nil
     ) -> HTTPRequestOperation {
         load(request, by: manager, progress, completion) { operation, response in
-            let data = operation.responseData ?? Data()
-            return Page(
-                data: try transformData.map { try $0(response, data) } ?? data,
-                type: mimeType ?? response.mimeType ?? "text/html", encoding: textEncodingName ?? response.textEncodingName)
+            let body = operation.responseData ?? Data()
+            let data = try transformData.map { try $0(response, body) } ?? body
+            let type = mimeType ?? response.mimeType ?? "text/html"
+            let label = textEncodingName ?? response.textEncodingName
+            return Page(data: data, type: type, encoding: Page.charset(of: data, type, label: label)?.name ?? label)
         }
     }
 
@@ -121,6 +131,11 @@ private struct Page: Sendable {
     var data: Data
     var type: String
     var encoding: String?
+
+    /// Returns the charset of an HTML page; nil for other types.
+    static func charset(of data: Data, _ type: String, label: String?) -> Charset? {
+        type.lowercased() == "text/html" ? .ofHTML(data, label: label) : nil
+    }
 }
 
 /// A page that is being loaded into a web view.
@@ -182,7 +197,9 @@ private struct Page: Sendable {
             binding?.connect("web-process-terminated") { [weak self] in
                 self?.fail(WebViewError.notShown("its process has terminated."))
             }
-            let bytes = page.data.withUnsafeBytes { g_bytes_new($0.baseAddress, gsize($0.count)) }
+            // WebKit refuses to load an empty page.
+            let data = page.data.isEmpty ? Data(" ".utf8) : page.data
+            let bytes = data.withUnsafeBytes { g_bytes_new($0.baseAddress, gsize($0.count)) }
             defer { g_bytes_unref(bytes) }
             let base = response.url ?? operation.request.url
             webkit_web_view_load_bytes(view, bytes, page.type, page.encoding, base?.absoluteString)

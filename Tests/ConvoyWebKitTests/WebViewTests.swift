@@ -27,6 +27,8 @@ struct WebViewTests {
         #expect(seen["cookie"] as? String == "key=value")
         #expect(seen["requests"] as? Int == 2, "WebKit sends no requests itself")
         #expect(seen["data"] as? String == "200")
+        #expect(seen["empty"] as? String == "200")
+        #expect(seen["wrongEncodings"] as? [String] == [])
         #expect((seen["missing"] as? String)?.isEmpty == false && seen["missing"] as? String != "200")
         #expect(seen["thrown"] as? String == "-1017")
         #expect((seen["archive"] as? String)?.contains("application/zip") == true)

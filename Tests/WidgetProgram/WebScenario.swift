@@ -11,6 +11,31 @@ import FoundationNetworking
 
 /// Pages that Convoy loads into a web view.
 @MainActor enum WebScenario {
+    /// Pages in different encodings, and their titles.
+    private static let encodedPages: [(body: Data, type: String, title: String)] = {
+        func page(_ meta: String, _ title: String, _ encoding: String.Encoding) -> Data {
+            "<!doctype html><!-- <meta charset=koi8-r> --><html lang='a>b'>\(meta)<title>\(title)</title>".data(
+                using: encoding)
+                ?? Data()
+        }
+        return [
+            (page("<meta charset=Shift_JIS>", "日本語", .shiftJIS), "text/html", "日本語"),
+            (
+                page("<META name=x content='charset=utf-8'><meta charset='windows-1251' />", "Привет", .windowsCP1251),
+                "text/html", "Привет"
+            ),
+            (
+                page("<meta content=\"text/html; charset=EUC-JP\" http-equiv=Content-Type>", "", .utf8).dropLast(8)
+                    + [0xC6, 0xFC, 0xCB, 0xDC] + Data("</title>".utf8),
+                "text/html", "日本"
+            ),
+            (page("", "Räksmörgås", .windowsCP1252), "text/html", "Räksmörgås"),
+            (page("", "Grüße", .utf8), "text/html", "Grüße"),
+            (page("<meta charset=koi8-r>", "Grüße", .utf8), "text/html; charset=utf-8", "Grüße"),
+            (Data([0xFF, 0xFE]) + (page("", "Größe", .utf16LittleEndian)), "text/html; charset=utf-16", "Größe"),
+        ]
+    }()
+
     static func run() async throws -> [String: Any] {
         let server = try TestServer()
         let manager = HTTPRequestOperationManager()
@@ -61,6 +86,27 @@ import FoundationNetworking
         let data = try await load("/new") { view.loadRequest($0, by: manager, completion: $1) }
         result["data"] = code(data)
         try await Scenario.wait("the title as it was") { title() == "Räksmörgås" }
+
+        // The page itself declares its encoding, in the bytes and for the transformation.
+        var encodings: [String] = []
+        for (index, page) in Self.encodedPages.enumerated() {
+            server.route("/encoded\(index)", .bytes(page.body, type: page.type))
+            _ = try await load("/encoded\(index)") { view.loadRequest($0, by: manager, completion: $1) }
+            try? await Scenario.wait("the title \(page.title)", seconds: 5) { title() == page.title }
+            if title() != page.title { encodings.append("\(index): \(title())") }
+            let asText = try await load("/encoded\(index)") {
+                view.loadRequest(
+                    $0, by: manager,
+                    transform: { $1.replacingOccurrences(of: "<title>", with: "<title>text ") }, completion: $1)
+            }
+            try? await Scenario.wait("the title of \(page.title)", seconds: 5) { title() == "text \(page.title)" }
+            if title() != "text \(page.title)" { encodings.append("\(index) as text: \(title()), \(code(asText))") }
+        }
+        result["wrongEncodings"] = encodings
+
+        // WebKit refuses a page without bytes.
+        server.route("/empty", .bytes(Data(), type: "text/html"))
+        result["empty"] = code(try await load("/empty") { view.loadRequest($0, by: manager, completion: $1) })
 
         // Load pages that fail because of the server, the transformation or the content type.
         server.route("/missing", TestServer.Response(status: 404))
