@@ -24,6 +24,10 @@ public typealias AFHTTPRequestOperation = HTTPRequestOperation
 @available(*, unavailable, renamed: "HTTPRequestOperationManager")
 public typealias AFHTTPRequestOperationManager = HTTPRequestOperationManager
 
+/// A manager of operations of AFNetworking 1.x.
+@available(*, unavailable, renamed: "HTTPRequestOperationManager")
+public typealias AFHTTPClient = HTTPRequestOperationManager
+
 /// A download to a file (AFDownloadRequestOperation).
 @available(*, unavailable, renamed: "DownloadOperation")
 public typealias AFDownloadRequestOperation = DownloadOperation
@@ -50,19 +54,21 @@ extension Notification.Name {
 
 /// A manager that reports whether the network is available.
 @available(*, unavailable, renamed: "NetworkReachabilityManager")
-public final class AFNetworkReachabilityManager: Sendable {
-    /// The shared manager.
-    @available(*, unavailable, renamed: "NetworkReachabilityManager.shared")
-    public static func sharedManager() -> AFNetworkReachabilityManager { AFNetworkReachabilityManager() }
-
-    /// The shared manager.
-    @available(*, unavailable, renamed: "NetworkReachabilityManager.shared")
-    public static func shared() -> AFNetworkReachabilityManager { AFNetworkReachabilityManager() }
-
-    init() {}
-}
+public typealias AFNetworkReachabilityManager = NetworkReachabilityManager
 
 extension NetworkReachabilityManager {
+    /// The shared manager.
+    @available(*, unavailable, renamed: "shared")
+    public static func sharedManager() -> NetworkReachabilityManager { shared }
+
+    /// The shared manager.
+    @available(*, unavailable, message: "Use NetworkReachabilityManager.shared, without parentheses.")
+    public static func shared() -> NetworkReachabilityManager { sharedManager() }
+
+    /// Creates a manager for a host.
+    @available(*, unavailable, renamed: "init(domain:)")
+    public static func managerForDomain(_ domain: String) -> NetworkReachabilityManager { NetworkReachabilityManager() }
+
     /// Whether the network is available.
     @available(*, unavailable, renamed: "isReachable")
     public var reachable: Bool { isReachable }
@@ -109,17 +115,7 @@ public var AFNetworkingReachabilityNotificationStatusItem: String { "" }
 
 /// A manager that shows network activity.
 @available(*, unavailable, renamed: "NetworkActivityMonitor")
-public final class AFNetworkActivityIndicatorManager: Sendable {
-    /// The shared manager.
-    @available(*, unavailable, renamed: "NetworkActivityMonitor.shared")
-    public static func sharedManager() -> AFNetworkActivityIndicatorManager { AFNetworkActivityIndicatorManager() }
-
-    /// The shared manager.
-    @available(*, unavailable, renamed: "NetworkActivityMonitor.shared")
-    public static func shared() -> AFNetworkActivityIndicatorManager { AFNetworkActivityIndicatorManager() }
-
-    private init() {}
-}
+public typealias AFNetworkActivityIndicatorManager = NetworkActivityMonitor
 
 // MARK: AFRocketClient
 
@@ -178,7 +174,7 @@ extension HTTPRequestOperationManager {
     @available(*, unavailable, renamed: "post(_:parameters:constructingBody:success:failure:)")
     @discardableResult
     public final func POST(
-        _ URLString: String, parameters: Any?, constructingBodyWithBlock block: ((MultipartFormData) -> Void)?,
+        _ URLString: String, parameters: Any?, constructingBodyWithBlock block: ((inout MultipartFormData) -> Void)?,
         success: ((HTTPRequestOperation, Any?) -> Void)?, failure: ((HTTPRequestOperation?, NSError) -> Void)?
     ) -> HTTPRequestOperation? { nil }
 
@@ -287,6 +283,10 @@ extension HTTPRequestOperation {
 // Replacements for AFNetworking's additions to UIKit, for views of any toolkit.
 
 extension NetworkActivityMonitor {
+    /// The shared manager.
+    @available(*, unavailable, renamed: "shared")
+    public static func sharedManager() -> NetworkActivityMonitor { shared }
+
     /// Whether the monitor is enabled.
     @available(*, unavailable, renamed: "isEnabled")
     public var enabled: Bool {

@@ -8,27 +8,22 @@ import ConvoySecurity
     *, unavailable, renamed: "SecurityPolicy",
     message: "SecurityPolicy is a value type. Set a manager's securityPolicy."
 )
-public final class AFSecurityPolicy: Sendable {
-    /// Returns the policy that trusts the system's authorities.
-    @available(*, unavailable, renamed: "SecurityPolicy.default")
-    public static func defaultPolicy() -> AFSecurityPolicy { AFSecurityPolicy() }
-
-    /// Creates a policy that pins the certificates of the program's bundle.
-    @available(*, unavailable, renamed: "SecurityPolicy.init(pinningMode:pinnedCertificates:)")
-    public init(pinningMode: AFSSLPinningMode) {}
-
-    package init() {}
-}
+public typealias AFSecurityPolicy = SecurityPolicy
 
 /// The kind of pin that a security policy uses.
 @available(*, unavailable, renamed: "SecurityPolicy.PinningMode")
-public enum AFSSLPinningMode: UInt, Sendable {
+public typealias AFSSLPinningMode = SecurityPolicy.PinningMode
+
+extension SecurityPolicy.PinningMode {
     /// Nothing is pinned.
-    case none
+    @available(*, unavailable, renamed: "none")
+    public static var None: SecurityPolicy.PinningMode { .none }
     /// The server's public key is pinned.
-    case publicKey
+    @available(*, unavailable, renamed: "publicKey")
+    public static var PublicKey: SecurityPolicy.PinningMode { .publicKey }
     /// The server's certificate is pinned.
-    case certificate
+    @available(*, unavailable, renamed: "certificate")
+    public static var Certificate: SecurityPolicy.PinningMode { .certificate }
 }
 
 extension SecurityPolicy {

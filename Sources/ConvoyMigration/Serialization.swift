@@ -27,6 +27,12 @@ public typealias AFPropertyListRequestSerializer = PropertyListRequestSerializer
 @available(*, unavailable, renamed: "MultipartFormData")
 public typealias AFMultipartFormData = MultipartFormData
 
+/// Returns the content type for an extension of file names.
+@available(*, unavailable, renamed: "MIMEType.type(forPathExtension:)")
+public func AFContentTypeForPathExtension(_ pathExtension: String) -> String {
+    MIMEType.type(forPathExtension: pathExtension)
+}
+
 /// A field of a query.
 @available(*, unavailable, renamed: "QueryStringPair")
 public typealias AFQueryStringPair = QueryStringPair
@@ -176,7 +182,7 @@ extension HTTPRequestSerialization {
     @available(*, unavailable, message: "try multipartFormRequest(url:parameters:constructingBody:)")
     public func multipartFormRequestWithMethod(
         _ method: String, URLString: String, parameters: [String: Any]?,
-        constructingBodyWithBlock block: ((MultipartFormData) -> Void)?, error: UnsafeMutablePointer<NSError?>?
+        constructingBodyWithBlock block: ((inout MultipartFormData) -> Void)?, error: UnsafeMutablePointer<NSError?>?
     ) -> URLRequest? { nil }
 
     /// Writes the body of a form to a file.

@@ -274,7 +274,7 @@ extension HTTPSessionManager {
     @available(*, unavailable, renamed: "post(_:parameters:constructingBody:success:failure:)")
     @discardableResult
     public final func POST(
-        _ URLString: String, parameters: Any?, constructingBodyWithBlock block: ((MultipartFormData) -> Void)?,
+        _ URLString: String, parameters: Any?, constructingBodyWithBlock block: ((inout MultipartFormData) -> Void)?,
         success: ((SessionTask, Any?) -> Void)?, failure: ((SessionTask?, NSError) -> Void)?
     ) -> SessionTask? { nil }
 
