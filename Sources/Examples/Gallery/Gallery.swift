@@ -16,20 +16,18 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
     private let prefetcher: ImagePrefetcher
     private let reachability: NetworkReachabilityManager
     private let application = gtk_application_new("convoy.Gallery", G_APPLICATION_NON_UNIQUE)!
-    private var (pictures, shown): ([URL], Int) = ([], 0)
+    private var shown = 0
     private var window: WidgetPointer!
     private var stack: WidgetPointer!
-    private var grid: WidgetPointer!
+    private var grid: PictureGrid!
     private var viewer: WidgetPointer!
+    private var viewerMessage: WidgetPointer!
     private var titleLabel: WidgetPointer!
     private var spinner: WidgetPointer!
-    private var message: WidgetPointer!
+    private var status: StatusPage!
     private var backButton: WidgetPointer!
-    private var saveButton: WidgetPointer!
     private var banner: WidgetPointer!
     private var downloads: DownloadList!
-    private let model = gtk_string_list_new(nil)!
-    private var selection: OpaquePointer!
 
     init(_ options: GalleryOptions) {
         self.options = options
@@ -65,18 +63,12 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
 
         stack = gtk_stack_new()!.expanding()
         gtk_stack_set_transition_type(stack.opaque, GTK_STACK_TRANSITION_TYPE_CROSSFADE)
-        message = Toolkit.label("")
-        gtk_widget_set_halign(message, GTK_ALIGN_CENTER)
-        gtk_label_set_wrap(message.opaque, 1)
-        viewer = gtk_picture_new()!.expanding()
-        gtk_widget_set_focusable(viewer, 1)
-        for (page, name) in [(makeGrid(), "grid"), (viewer!, "viewer"), (message!, "message")] {
+        grid = PictureGrid(downloader) { [self] position in view(position) }
+        status = StatusPage(button: "Try Again") { [self] in loadList() }
+        for (page, name) in [(grid.widget, "grid"), (makeViewer(), "viewer"), (status.widget, "status")] {
             gtk_stack_add_named(stack.opaque, page, name)
         }
-        let offline = Toolkit.label("You are offline. Only previously loaded pictures are shown.")
-        gtk_widget_add_css_class(offline, "app-notification")
-        gtk_widget_set_halign(offline, GTK_ALIGN_CENTER)
-        banner = Toolkit.revealer(offline, GTK_REVEALER_TRANSITION_TYPE_SLIDE_DOWN)
+        banner = makeBanner()
         let content = Toolkit.box(GTK_ORIENTATION_VERTICAL, spacing: 0).add(banner, stack, downloads.revealer)
         gtk_window_set_child(window.of(), content)
 
@@ -95,13 +87,16 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         gtk_widget_add_css_class(titleLabel, "title")
         spinner = gtk_spinner_new()!
         backButton = Toolkit.button("go-previous-symbolic", "Back (Escape)") { [self] in show("grid") }
-        saveButton = Toolkit.button("document-save-symbolic", "Download (Control-S)") { [self] in save() }
+        let save = Toolkit.button("document-save-symbolic", "Download (Control-S)") { [self] in self.save() }
         let settings = gtk_menu_button_new()!
         gtk_menu_button_set_icon_name(settings.opaque, "open-menu-symbolic")
+        gtk_menu_button_set_has_frame(settings.opaque, 0)
+        gtk_widget_set_tooltip_text(settings, "Settings")
+        convoy_set_label(settings, "Settings")
         gtk_menu_button_set_popover(settings.opaque, makeSettings())
         let list = Toolkit.button("view-list-symbolic", "Downloads (Control-D)") { [self] in downloads.toggle() }
         for widget in [backButton!, spinner!] { gtk_header_bar_pack_start(header.opaque, widget) }
-        for widget in [settings, list, saveButton!] { gtk_header_bar_pack_end(header.opaque, widget) }
+        for widget in [settings, list, save] { gtk_header_bar_pack_end(header.opaque, widget) }
         gtk_header_bar_set_title_widget(header.opaque, titleLabel)
         return header
     }
@@ -125,9 +120,11 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
             manager.receiveRateLimit?.bytesPerSecond = kilobytes > 0 ? kilobytes << 10 : nil
         }
         let dark = gtk_switch_new()!
-        gtk_switch_set_active(dark.opaque, convoy_settings_flag(darkTheme))
-        Toolkit.connect(dark, "notify::active") { _ in
-            convoy_set_settings_flag(darkTheme, gtk_switch_get_active(dark.opaque))
+        gtk_widget_set_valign(dark, GTK_ALIGN_CENTER)
+        // The switch also follows Control-T.
+        if let settings = gtk_settings_get_default() {
+            let flags = GBindingFlags(G_BINDING_BIDIRECTIONAL.rawValue | G_BINDING_SYNC_CREATE.rawValue)
+            g_object_bind_property(UnsafeMutableRawPointer(settings), darkTheme, dark, "active", flags)
         }
         let popover = gtk_popover_new()!
         gtk_popover_set_child(
@@ -137,34 +134,30 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         return popover
     }
 
-    private func makeGrid() -> WidgetPointer {
-        let factory = gtk_signal_list_item_factory_new()!
-        Toolkit.connect(UnsafeMutableRawPointer(factory), "setup") { argument in
-            let picture = gtk_picture_new()!
-            gtk_picture_set_content_fit(picture.opaque, GTK_CONTENT_FIT_COVER)
-            gtk_widget_set_size_request(picture, 144, 144)
-            gtk_list_item_set_child(OpaquePointer(bitPattern: argument), picture)
-        }
-        // Cells are reused: the next call replaces the cell's image and cancels its download.
-        Toolkit.connect(UnsafeMutableRawPointer(factory), "bind") { [self] argument in
-            guard let cell = gtk_list_item_get_child(OpaquePointer(bitPattern: argument)) else { return }
-            let url = pictures[Int(gtk_list_item_get_position(OpaquePointer(bitPattern: argument)))]
-            gtk_picture_set_alternative_text(cell.opaque, url.lastPathComponent)
-            cell.bound.setImage(
-                from: url, placeholder: .icon("image-x-generic-symbolic"), failure: .icon("image-missing-symbolic"),
-                transition: .crossFade(), by: downloader)
-        }
-        Toolkit.connect(UnsafeMutableRawPointer(factory), "unbind") { argument in
-            gtk_list_item_get_child(OpaquePointer(bitPattern: argument))?.bound.clearImage()
-        }
-        selection = gtk_single_selection_new(model)
-        grid = gtk_grid_view_new(selection, factory)!
-        gtk_grid_view_set_max_columns(grid.opaque, 8)  // GTK creates 30 rows of this many cells.
-        gtk_grid_view_set_min_columns(grid.opaque, 2)
-        Toolkit.connect(grid, "activate") { [self] position in view(Int(UInt32(truncatingIfNeeded: position))) }
-        let scroller = gtk_scrolled_window_new()!.expanding()
-        gtk_scrolled_window_set_child(scroller.opaque, grid)
-        return scroller
+    private func makeViewer() -> WidgetPointer {
+        viewer = gtk_picture_new()!.expanding()
+        gtk_widget_set_focusable(viewer, 1)
+        viewerMessage = gtk_label_new("")!
+        gtk_label_set_wrap(viewerMessage.opaque, 1)
+        gtk_widget_set_halign(viewerMessage, GTK_ALIGN_CENTER)
+        gtk_widget_set_valign(viewerMessage, GTK_ALIGN_END)
+        gtk_widget_set_margin_bottom(viewerMessage, 24)
+        gtk_widget_add_css_class(viewerMessage, "error")
+        let overlay = gtk_overlay_new()!
+        gtk_overlay_set_child(overlay.opaque, viewer)
+        gtk_overlay_add_overlay(overlay.opaque, viewerMessage)
+        return overlay
+    }
+
+    private func makeBanner() -> WidgetPointer {
+        let label = gtk_label_new("You are offline. Only previously loaded pictures are shown.")!
+        gtk_label_set_wrap(label.opaque, 1)
+        gtk_label_set_xalign(label.opaque, 0)
+        let bar = gtk_info_bar_new()!
+        gtk_info_bar_set_message_type(bar.opaque, GTK_MESSAGE_WARNING)
+        gtk_info_bar_add_child(bar.opaque, label)
+        gtk_info_bar_set_revealed(bar.opaque, 0)
+        return bar
     }
 
     private func addActions() {
@@ -190,25 +183,28 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
     /// Shows a page of the stack. Except in the viewer, the grid handles the arrow keys and Escape itself.
     private func show(_ page: String) {
         let isViewer = page == "viewer"
-        gtk_stack_set_visible_child_name(stack.opaque, page == "grid" && pictures.isEmpty && !isLoading ? "message" : page)
+        gtk_stack_set_visible_child_name(stack.opaque, page)
         backButton.show(isViewer)
         for name in ["back", "next", "previous"] {
             g_simple_action_set_enabled(g_action_map_lookup_action(OpaquePointer(application), name), isViewer ? 1 : 0)
         }
-        gtk_widget_grab_focus(isViewer ? viewer : grid)
-        if isViewer { return }
-        viewer.bound.clearImage()
-        setTitle(pictures.isEmpty ? options.url.host ?? "" : "\(pictures.count) pictures")
+        switch page {
+        case "viewer": gtk_widget_grab_focus(viewer)
+        case "status": status.focus()
+        default:
+            viewer.bound.clearImage()
+            setTitle(grid.pictures.isEmpty ? options.url.host ?? "" : "\(grid.pictures.count) pictures")
+            grid.focus()
+        }
     }
 
     private func setTitle(_ text: String) {
-        gtk_label_set_text(titleLabel.opaque, text)
-        gtk_window_set_title(window.of(), text)
+        gtk_label_set_text(titleLabel.opaque, Toolkit.printable(text))
+        gtk_window_set_title(window.of(), Toolkit.printable(text))
     }
 
     // MARK: Requests
 
-    private var isLoading: Bool { list?.isFinished == false }
     private var list: HTTPRequestOperation?
 
     private func loadList() {
@@ -229,57 +225,72 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         guard operation === list else { return }
         do {
             let base = operation.response?.url ?? options.url
-            pictures = try Listing.pictures(
+            let pictures = try Listing.pictures(
                 in: operation.responseData ?? Data(), of: operation.response?.mimeType, at: base)
+            grid.show(pictures)
+            guard pictures.isEmpty else { return show("grid") }
+            showStatus(
+                "image-x-generic-symbolic", "No Pictures", "\(options.url.absoluteString) has no links to pictures.")
         } catch {
-            return fail(operation, error)
+            fail(operation, error)
         }
-        var names: [UnsafePointer<CChar>?] = pictures.map { UnsafePointer(strdup($0.lastPathComponent)) } + [nil]
-        gtk_string_list_splice(model, 0, g_list_model_get_n_items(model), &names)
-        for name in names { free(UnsafeMutableRawPointer(mutating: name)) }
-        gtk_label_set_text(message.opaque, "No links to pictures were found at \(options.url.absoluteString).")
-        show("grid")
     }
 
     private func fail(_ operation: HTTPRequestOperation, _ error: any Error) {
         guard operation === list, (error as? URLError)?.code != .cancelled else { return }
-        gtk_label_set_text(message.opaque, "\(error.localizedDescription)\nPress Control-R to retry.")
-        show("grid")
-        window.bound.showAlert(for: error)
+        // The pictures of an earlier request remain visible.
+        guard grid.pictures.isEmpty else { return window.bound.showAlert(for: error) }
+        showStatus(
+            "dialog-error-symbolic", "Pictures Not Loaded",
+            "\(Explanation.sentence(for: error))\n\(options.url.absoluteString)")
+    }
+
+    private func showStatus(_ icon: String, _ title: String, _ text: String) {
+        status.show(icon: icon, title, text)
+        show("status")
+        setTitle(title)
     }
 
     private func view(_ position: Int) {
+        let pictures = grid.pictures
         guard pictures.indices.contains(position) else { return }
         shown = position
         show("viewer")
         let url = pictures[position]
         setTitle("\(url.lastPathComponent) (\(position + 1) of \(pictures.count))")
-        gtk_picture_set_alternative_text(viewer.opaque, url.lastPathComponent)
-        gtk_single_selection_set_selected(selection, UInt32(position))
+        gtk_picture_set_alternative_text(viewer.opaque, Toolkit.printable(url.lastPathComponent))
+        gtk_label_set_text(viewerMessage.opaque, "")
+        grid.select(position)
+        prefetcher.stopAll()
         viewer.bound.setImage(
             ImageRequest(url), placeholder: .icon("image-x-generic-symbolic"), failure: .icon("image-missing-symbolic"),
             showsPreviews: true, by: downloader
         ) { [weak self] result in
-            guard case .failure(let error) = result else { return }
-            self?.setTitle("\(url.lastPathComponent): \(error.localizedDescription)")
+            guard let self else { return }
+            if case .failure(let error) = result {
+                gtk_label_set_text(viewerMessage.opaque, Toolkit.printable(Explanation.sentence(for: error)))
+            }
+            // Load the neighbours in the form in which the viewer will request them.
+            let neighbours = [position + 1, position - 1].filter(pictures.indices.contains)
+            prefetcher.startPrefetching(
+                neighbours.map { Widget.imageRequest(for: ImageRequest(pictures[$0]), in: self.viewer.bound) })
         }
-        prefetcher.stopAll()
-        let neighbours = [position + 1, position - 1].filter(pictures.indices.contains)
-        prefetcher.startPrefetching(neighbours.map { ImageRequest(pictures[$0]) })
     }
 
     private func save() {
-        let isViewing = gtk_stack_get_visible_child(stack.opaque) == viewer
-        let position = isViewing ? shown : Int(gtk_single_selection_get_selected(selection))
-        guard pictures.indices.contains(position) else { return }
-        do { try downloads.add(pictures[position]) } catch { window.bound.showAlert(for: error) }
+        // The selection is also the picture that the viewer shows.
+        guard grid.pictures.indices.contains(grid.selected) else { return }
+        do { try downloads.add(grid.pictures[grid.selected]) } catch { window.bound.showAlert(for: error) }
     }
 
     private func watchNetwork() {
+        // This machine is always reachable, whatever its names resolve to (RFC 6761, section 6.3).
+        let host = options.url.host?.lowercased() ?? ""
+        guard host != "localhost", !host.hasSuffix(".localhost") else { return }
         reachability.reachabilityStatusChangeHandler = { [weak self] status in
             MainActor.assumeIsolated {
                 guard let self else { return }
-                gtk_revealer_set_reveal_child(self.banner.opaque, status == .notReachable ? 1 : 0)
+                gtk_info_bar_set_revealed(self.banner.opaque, status == .notReachable ? 1 : 0)
             }
         }
         do { try reachability.startMonitoring() } catch { window.bound.showAlert(for: error) }

@@ -48,13 +48,23 @@ extension UnsafeMutablePointer<GtkWidget> {
             }, Unmanaged.passRetained(Handler(body)).toOpaque(), { Unmanaged<Handler>.fromOpaque($0!).release() })
     }
 
-    static func button(_ icon: String, _ tip: String, _ action: @escaping @MainActor () -> Void) -> WidgetPointer {
-        let button = gtk_button_new_from_icon_name(icon)!
-        gtk_widget_set_tooltip_text(button, tip)
+    /// Returns a button with an icon. Its name is read by assistive technologies and shown as its tooltip.
+    static func button(_ icon: String, _ name: String, _ action: (@MainActor () -> Void)? = nil) -> WidgetPointer {
+        let button = gtk_button_new()!
+        set(button, icon: icon, name)
         gtk_widget_add_css_class(button, "flat")
-        connect(button, "clicked") { _ in action() }
+        if let action { connect(button, "clicked") { _ in action() } }
         return button
     }
+
+    static func set(_ button: WidgetPointer, icon: String, _ name: String) {
+        gtk_button_set_icon_name(button.of(), icon)
+        gtk_widget_set_tooltip_text(button, name)
+        convoy_set_label(button, name)
+    }
+
+    /// Returns a text without NUL characters, which C strings cannot contain.
+    static func printable(_ text: String) -> String { text.replacingOccurrences(of: "\0", with: "\u{FFFD}") }
 
     static func box(_ orientation: GtkOrientation, margin: Int32 = 0, spacing: Int32 = 6) -> WidgetPointer {
         let box = gtk_box_new(orientation, spacing)!
@@ -63,8 +73,9 @@ extension UnsafeMutablePointer<GtkWidget> {
         return box
     }
 
+    /// Returns a label of one line, which is shortened in the middle if it does not fit.
     static func label(_ text: String) -> WidgetPointer {
-        let label = gtk_label_new(text)!
+        let label = gtk_label_new(printable(text))!
         gtk_label_set_ellipsize(label.opaque, PANGO_ELLIPSIZE_MIDDLE)
         gtk_label_set_xalign(label.opaque, 0)
         return label
