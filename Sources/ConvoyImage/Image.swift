@@ -110,10 +110,14 @@ public enum ImageFormat: String, Sendable, Hashable, CaseIterable {
     case webp
     /// The AVIF format, which requires the loader in Debian's package `libavif-gdk-pixbuf`.
     case avif
+    /// The SVG format, which requires the loader in Debian's package `librsvg2-common`. With a size, it is drawn at that
+    /// size, even if it is larger.
+    case svg
 
     /// The Debian package that contains the loader; nil if gdk-pixbuf includes it.
     var loaderPackage: String? {
         switch self {
+        case .svg: "librsvg2-common"
         case .webp: "webp-pixbuf-loader"
         case .avif: "libavif-gdk-pixbuf"
         default: nil

@@ -45,6 +45,15 @@ extension ImageSize {
         return ImageSize(width: ImageSize.part(height, of: whole.width, over: whole.height), height: height)
     }
 
+    /// Returns the size with the aspect ratio of `whole` that fits or fills this size, even if it is larger than `whole`.
+    func scaling(_ whole: ImageSize, _ mode: ImageContentMode) -> ImageSize {
+        guard whole.width > 0, whole.height > 0 else { return whole }
+        let (across, down) = (Double(max(1, width)) / Double(whole.width), Double(max(1, height)) / Double(whole.height))
+        let factor = mode == .fit ? min(across, down) : max(across, down)
+        func scaled(_ side: Int) -> Int { max(1, Int(min(Double(side) * factor, Double(Int32.max)).rounded())) }
+        return ImageSize(width: scaled(whole.width), height: scaled(whole.height))
+    }
+
     /// Returns `side * numerator / denominator`, rounded, and at least 1. The numerator is less than the denominator.
     private static func part(_ numerator: Int, of side: Int, over denominator: Int) -> Int {
         max(1, Int((Double(side) * Double(numerator) / Double(denominator)).rounded()))

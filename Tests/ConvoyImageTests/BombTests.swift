@@ -21,6 +21,7 @@ import Testing
             .avif: try replaced(
                 in: Samples.saved("avif"), after: Array("ispe".utf8) + [0, 0, 0, 0],
                 with: [0, 0, 0x75, 0x30, 0, 0, 0x75, 0x30]),
+            .svg: Data("<svg xmlns='http://www.w3.org/2000/svg' width='30000' height='30000'/>".utf8),
             .xbm: Data("#define a_width 30000\n#define a_height 30000\nstatic char a_bits[] = {0};".utf8),
         ]
         #expect(Set(bombs.keys).isSuperset(of: Samples.formats))

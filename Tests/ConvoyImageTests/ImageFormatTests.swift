@@ -100,7 +100,8 @@ import Testing
 
     @Test func `other formats are not decoded, regardless of the installed loaders`() throws {
         let bodies = [
-            "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>", "/* XPM */ static char *a[] = {\"1 1\"};",
+            "<html><svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/></html>",
+            "/* XPM */ static char *a[] = {\"1 1\"};",
             "P6 1 1 255\nabc", "RIFF\u{4}\0\0\0ACON", "nothing",
         ]
         for body in bodies {

@@ -192,5 +192,68 @@ import Testing
             }
         }
     }
+
+    // MARK: Filters
+
+    @Test func `a blur has its standard deviation and preserves the mean`() throws {
+        for radius in [0.8, 2, 5.5] {
+            let side = 81
+            var pixels = Data(count: side * side * 4)
+            let centre = (side * side / 2) * 4
+            for index in stride(from: 3, to: pixels.count, by: 4) { pixels[index] = 255 }
+            for y in -8...8 {
+                for x in -8...8 { pixels[centre + (y * side + x) * 4] = 255 }
+            }
+            let size = ImageSize(width: side, height: side)
+            let image = try Image(size: size, hasAlpha: true, pixels: pixels)
+            let blurred = ImageBlurring(radius: radius).process(image)
+            func moments(_ image: Image) -> (sum: Double, variance: Double) {
+                var (sum, squares) = (0.0, 0.0)
+                for y in 0..<side {
+                    for x in 0..<side {
+                        let value = Double(image.pixels[(y * side + x) * 4])
+                        sum += value
+                        squares += value * Double((x - side / 2) * (x - side / 2))
+                    }
+                }
+                return (sum, squares / sum)
+            }
+            let (before, after) = (moments(image), moments(blurred))
+            #expect(abs(after.sum / before.sum - 1) < 0.05, "\(radius)")
+            let deviation = max(0, after.variance - before.variance).squareRoot()
+            #expect(abs(deviation - radius) < 0.2 * radius + 0.2, "\(radius): \(deviation)")
+            #expect(blurred.pixels[centre] >= blurred.pixels[centre + 40])
+        }
+    }
+
+    @Test func `a blur keeps plain areas, and transparent pixels contribute no colour`() throws {
+        var generator = SystemRandomNumberGenerator()
+        let image = try randomImage(7, 5, alpha: true, using: &generator)
+        #expect(ImageBlurring(radius: 0).identifier != ImageBlurring(radius: 1).identifier)
+        let plain = try Image(size: ImageSize(width: 3, height: 2), hasAlpha: false, pixels: Data(repeating: 77, count: 18))
+        for radius in [0, 1, 40, .nan, -3, .infinity] {
+            #expect(ImageBlurring(radius: radius).process(plain) == plain)
+            #expect(ImageBlurring(radius: radius).process(image).size == image.size)
+        }
+        // The left half is opaque red, and the right half is transparent green.
+        let pixels = (0..<20).flatMap { $0 < 10 ? [200, 0, 0, 255] : [0, 200, 0, 0] as [UInt8] }
+        let row = try Image(size: ImageSize(width: 20, height: 1), hasAlpha: true, pixels: Data(pixels))
+        let blurred = ImageBlurring(radius: 2).process(row)
+        for pixel in stride(from: 0, to: blurred.pixels.count, by: 4) where blurred.pixels[pixel + 3] > 20 {
+            #expect(blurred.pixels[pixel] > 180 && blurred.pixels[pixel + 1] == 0)
+        }
+    }
+
+    @Test func `a tint blends colours and keeps the shape`() throws {
+        let image = try Image(
+            size: ImageSize(width: 2, height: 1), hasAlpha: true, pixels: Data([0, 100, 200, 255, 50, 60, 70, 9]))
+        let tinted = ImageTinting(red: 10, green: 20, blue: 30).process(image)
+        #expect(Array(tinted.pixels) == [10, 20, 30, 255, 10, 20, 30, 9])
+        let half = ImageTinting(red: 100, green: 100, blue: 100, amount: 0.5).process(image)
+        #expect(Array(half.pixels) == [50, 100, 150, 255, 75, 80, 85, 9])
+        for amount in [0, -1, .nan] {
+            #expect(ImageTinting(red: 1, green: 2, blue: 3, amount: amount).process(image) == image)
+        }
+    }
 }
 #endif

@@ -108,6 +108,12 @@ enum Samples {
         return data
     }
 
+    /// A drawing of 5 x 3 pixels in one colour.
+    static let svg = Data(
+        """
+        <svg xmlns="http://www.w3.org/2000/svg" width="5" height="3"><rect width="5" height="3" fill="#204080"/></svg>
+        """.utf8)
+
     static func bigEndian(_ value: UInt32) -> Data { withUnsafeBytes(of: value.bigEndian) { Data($0) } }
     static func littleEndian(_ value: UInt32) -> Data { withUnsafeBytes(of: value.littleEndian) { Data($0) } }
 
@@ -138,6 +144,7 @@ enum Samples {
             .png: try saved("png"), .jpeg: try saved("jpeg"), .bmp: try saved("bmp"), .ico: try saved("ico"),
             .tiff: try saved("tiff"), .gif: gif, .xbm: xbm,
         ]
+        if formats.contains(.svg) { bodies[.svg] = svg }
         for format in [ImageFormat.webp, .avif] where formats.contains(format) {
             bodies[format] = try saved(format.rawValue)
         }

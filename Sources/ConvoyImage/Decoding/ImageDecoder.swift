@@ -16,6 +16,9 @@ struct ImageDecoding: Sendable {
     /// The check for cancellation, called between parts of the body.
     var isCancelled: @Sendable () -> Bool = { false }
 
+    /// Returns the size at which a drawing of the given size is drawn.
+    func drawingSize(of whole: ImageSize) -> ImageSize { size?.scaling(whole, contentMode) ?? whole }
+
     /// Returns the size to which an image of the given size is reduced.
     func target(of whole: ImageSize) -> ImageSize { size?.limiting(whole, contentMode) ?? whole }
 
@@ -342,11 +345,16 @@ struct LoaderWatch {
             { loader, width, height, context in
                 LoaderWatch.at(context) { watch in
                     do throws(ImageFault) {
-                        try watch.decoding.limits.check(width: Int(width), height: Int(height))
+                        let stored = ImageSize(width: Int(width), height: Int(height))
+                        if watch.format == .svg {
+                            let size = watch.decoding.drawingSize(of: stored)
+                            try watch.decoding.limits.check(width: size.width, height: size.height)
+                            return gdk_pixbuf_loader_set_size(loader, Int32(size.width), Int32(size.height))
+                        }
+                        try watch.decoding.limits.check(width: stored.width, height: stored.height)
                         guard watch.format == .jpeg else { return }
                         // Decode as little as an eighth of the pixels in each direction, so that the full image is never
                         // allocated.
-                        let stored = ImageSize(width: Int(width), height: Int(height))
                         let divisor = watch.decoding.divisor(of: stored)
                         guard divisor > 1 else { return }
                         let size = stored.divided(by: divisor)

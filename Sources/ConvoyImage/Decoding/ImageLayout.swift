@@ -68,6 +68,8 @@ struct ImageLayout {
         case .xbm: self = try .xbm(body, limits: limits)
         case .webp: self = try .webp(body, limits: limits)
         case .avif: self = try .avif(body, limits: limits)
+        // Only the decoder knows the size, and reports it before it allocates memory.
+        case .svg: self.init(.svg, width: 1, height: 1, pieces: [.range(0..<body.count)])
         }
     }
 
@@ -83,7 +85,17 @@ struct ImageLayout {
         if body.starts(with: Array("#define".utf8)) || body.starts(with: Array("/*".utf8)) { return .xbm }
         if body.starts(with: Array("RIFF".utf8)), body.starts(with: Array("WEBP".utf8), at: 8) { return .webp }
         if body.starts(with: Array("ftyp".utf8), at: 4), isAVIF(body) { return .avif }
+        if isSVG(body) { return .svg }
         throw .unknownFormat
+    }
+
+    /// Returns whether the first element of an XML document is `svg`. Declarations and comments may precede it.
+    private static func isSVG(_ body: ImageBytes) -> Bool {
+        let text = body.text(0..<min(body.count, 4096))
+        let start = text.drop { $0.isWhitespace || $0 == "\u{FEFF}" }
+        guard start.hasPrefix("<") else { return false }
+        let markup = /\A(?:<\?[^>]*\?>|<!--(?s:.*?)-->|<!DOCTYPE[^>\[]*(?:\[[^\]]*\]\s*)?>|\s)*<(?:\w+:)?svg[\s>\/]/
+        return start.firstMatch(of: markup) != nil
     }
 }
 

@@ -7,7 +7,7 @@
 import Foundation
 import FoundationNetworking
 
-/// A serializer that decodes a PNG, JPEG, GIF, BMP, ICO, TIFF, XBM, WebP or AVIF image into an ``Image``. The
+/// A serializer that decodes a PNG, JPEG, GIF, BMP, ICO, TIFF, XBM, WebP, AVIF or SVG image into an ``Image``. The
 /// counterpart of `AFImageResponseSerializer`.
 ///
 /// The format is detected from the bytes, not from the content type, because servers often send the wrong image type.

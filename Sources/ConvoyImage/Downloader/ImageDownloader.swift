@@ -24,6 +24,8 @@ import Synchronization
 /// compared by the rules of `coalescesIdenticalRequests`; requests with different credentials share nothing. Images are
 /// decoded at the requested size on private threads, one per processor.
 ///
+/// `file:` and `data:` URLs are read without the manager. A file that has changed is read again.
+///
 /// An image in memory is used while its response is fresh (RFC 9111, section 4.2). If its server specified no lifetime,
 /// it is used until it is purged. Responses with `no-store` or `no-cache` are not kept in memory. Stale images are
 /// loaded through the manager's HTTP cache, which can revalidate them without transferring the body again. A body that
@@ -60,6 +62,8 @@ public final class ImageDownloader: Sendable {
         /// Whether a complete JPEG, PNG or GIF that lacks only its end marker is an error. False by default, as in
         /// browsers.
         public var requiresEndMarker = false
+        /// Whether `file:` URLs are loaded. Set it to false if the URLs come from a server. True by default.
+        public var allowsFileURLs = true
         /// The minimum interval between two previews of an image, in seconds: 0.25 by default.
         public var previewInterval: TimeInterval = 0.25
 
@@ -188,6 +192,10 @@ public final class ImageDownloader: Sendable {
 
     func prepared(_ image: ImageRequest) -> Prepared {
         var request = image.urlRequest
+        if let url = request.url, let local = LocalImage(url) {
+            let key = ImageCacheKey(url, fields: local.identification, identity: nil, image)
+            return Prepared(request: request, sharedKey: nil, cacheKey: key, form: ExactString(image.form))
+        }
         let own = request.allHTTPHeaderFields ?? [:]
         if let url = request.url, let common = try? manager.makeRequest(.get, url) {
             for (name, value) in common.allHTTPHeaderFields ?? [:] where request.value(forHTTPHeaderField: name) == nil {
@@ -267,6 +275,7 @@ public final class ImageDownloader: Sendable {
     }
 
     private func start(_ job: ImageJob) {
+        if let local = job.request.url.flatMap({ LocalImage($0) }) { return read(local, job) }
         let operation = manager.makeOperation(request: job.request)
         let limit = configuration.maximumBodySize
         var serializer = HTTPResponseSerializer()
@@ -300,12 +309,36 @@ public final class ImageDownloader: Sendable {
         manager.enqueue(operation)
     }
 
+    /// Reads a local image on a decoding thread.
+    private func read(_ local: LocalImage, _ job: ImageJob) {
+        let isWanted = jobs.withLock { jobs in
+            guard case .starting = job.phase else {
+                jobs.transferDidEnd()
+                return false
+            }
+            job.phase = .reading
+            return true
+        }
+        guard isWanted else { return }
+        ImageDownloader.workers.perform { [self] in
+            do {
+                let data = try local.data(limit: configuration.maximumBodySize, allowsFiles: configuration.allowsFileURLs)
+                transferDidEnd(job, nil, data, nil)
+            } catch {
+                transferDidEnd(job, nil, nil, error)
+            }
+        }
+    }
+
     private func transferDidEnd(_ job: ImageJob, _ response: HTTPURLResponse?, _ data: Data?, _ error: (any Error)?) {
         var failed: [ImageDownloadReceipt] = []
         // Release the variants outside the lock, because releasing their processors can run code of the program.
         let (variants, decodes) = jobs.withLock { jobs -> ([ImageVariant], Bool) in
             jobs.transferDidEnd()
-            guard case .transferring = job.phase else { return ([], false) }
+            switch job.phase {
+            case .transferring, .reading: break
+            default: return ([], false)
+            }
             let variants = Array(job.variants.values)
             if let data, !data.isEmpty {
                 jobs.beginDecoding(job, data, response)

@@ -14,6 +14,8 @@ final class ImageJob: @unchecked Sendable {
         /// The operation is being created.
         case starting
         case transferring(HTTPRequestOperation)
+        /// A file or a `data:` URL is being read.
+        case reading
         /// The bytes have arrived, and variants are being decoded.
         case decoding(Data, HTTPURLResponse?)
         /// No variant is needed anymore.
@@ -208,7 +210,7 @@ struct ImageJobs {
         case .waiting(let place): waiting.remove(place)
         case .transferring(let operation): return operation
         case .decoding: decoding -= 1
-        case .starting, .over: break
+        case .starting, .reading, .over: break
         }
         return nil
     }
