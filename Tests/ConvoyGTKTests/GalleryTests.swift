@@ -76,19 +76,43 @@ import Testing
 
         folder.server.route("/late", TestServer.Response(status: 404))
         let late = try RunningGallery(folder.server.url("/late"), [])
-        let display = try Programs.display.get()
-        try eventually(timeout: 20, "the alert") {
-            try display.send(["search", "--pid", "\(late.process.id)", "--onlyvisible", "--name", "."])
-                .split(separator: "\n").count >= 2
-        }
+        try late.waitForTitle("Pictures Not Loaded")
         folder.server.route("/late", .bytes(folder.index, type: "text/html"))
-        try display.send(["key", "Escape"])
-        try eventually(timeout: 20, "the alert to disappear") {
-            try display.send(["search", "--pid", "\(late.process.id)", "--onlyvisible", "--name", "."])
-                .split(separator: "\n").count <= 1
-        }
         try late.key("ctrl+r")
         try late.waitForTitle("30 pictures")
+        late.process.stop()
+
+        folder.server.route("/empty", .bytes(Data("<p>nothing</p>".utf8), type: "text/html"))
+        try RunningGallery(folder.server.url("/empty"), []).waitForTitle("No Pictures")
+    }
+
+    @Test func `the grid follows the viewer, and a selection change does not restart transfers`() throws {
+        let folder = try PictureFolder(count: 100)
+        let gate = TestServer.Gate()
+        for number in 0..<2 {
+            let name = String(format: "%04d.bmp", number)
+            folder.server.route(
+                "/\(name)", TestServer.Response.bytes(PictureFolder.picture(number), type: "image/bmp").held(by: gate))
+        }
+        let gallery = try RunningGallery(folder.server.url("/"), ["--size", "900x700"])
+        try gallery.waitForTitle("100 pictures")
+        try eventually("the first requests") { folder.requestedPictures.count >= 12 }
+        for key in ["Right", "Left", "Right", "Left"] { try gallery.key(key) }
+        gate.open()
+        try eventually("the pictures") { folder.requestedPictures.count >= 12 }
+        #expect(folder.server.requests("/0000.bmp").count == 1 && folder.server.requests("/0001.bmp").count == 1)
+
+        try gallery.key("Return")
+        for number in 2...40 {
+            try gallery.key("Right")
+            try gallery.waitForTitle(String(format: "%04d.bmp (\(number) of 100)", number - 1))
+        }
+        try gallery.key("Escape")
+        try gallery.waitForTitle("100 pictures")
+        // Return opens the picture that has the focus.
+        try gallery.key("Return")
+        try gallery.waitForTitle("0039.bmp (40 of 100)")
+        #expect(!gallery.process.output.contains("CRITICAL"), "\(gallery.process.output)")
     }
 
     @Test(arguments: [480, 1600], [1, 2])
@@ -96,6 +120,8 @@ import Testing
         let height = width == 480 ? 640 : 900
         let folder = try PictureFolder(count: 60)
         let display = try Programs.display.get()
+        // A tooltip would be part of the picture.
+        try display.send(["mousemove", "3299", "1999"])
         for theme in ["light", "dark"] {
             let gallery = try RunningGallery(
                 folder.server.url("/"), ["--size", "\(width)x\(height)", "--\(theme)"], scale: scale)

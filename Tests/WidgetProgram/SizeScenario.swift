@@ -54,12 +54,14 @@ import Foundation
 
     private static func prefetching(_ result: inout [String: Any]) async throws {
         let (server, downloader) = (try TestServer(), makeDownloader())
-        for number in 1...2 {
-            server.route("/\(number).bmp", .bytes(NumberedPicture.bitmap(number, side: 900), type: "image/bmp"))
+        // The first picture does not change the size of the widget.
+        for (number, side) in [(1, 80), (2, 900)] {
+            server.route("/\(number).bmp", .bytes(NumberedPicture.bitmap(number, side: side), type: "image/bmp"))
         }
         let window = TestWindow()
         let picture = window.add(gtk_picture_new()!)
         gtk_widget_set_size_request(pointer(picture), 150, 90)
+        gtk_widget_set_halign(pointer(picture), GTK_ALIGN_START)
         gtk_picture_set_content_fit(OpaquePointer(picture.pointer), GTK_CONTENT_FIT_COVER)
         try await window.show()
         picture.setImage(from: server.url("/1.bmp"), by: downloader)

@@ -5,11 +5,30 @@ import FoundationNetworking
 
 /// Sentences about failures, for people who want to see pictures.
 enum Explanation {
+    /// Returns a few words for the caption of a picture.
+    static func words(for error: any Error) -> String {
+        switch status(of: error) {
+        case 401?, 403?: return "Access denied"
+        case 404?, 410?: return "Not found"
+        case let status? where status >= 400: return "Server error \(status)"
+        default: break
+        }
+        switch (error as? URLError)?.code {
+        case .notConnectedToInternet?: return "Offline"
+        case .cannotFindHost?, .cannotConnectToHost?, .dnsLookupFailed?: return "Unreachable"
+        case .timedOut?: return "Timed out"
+        default: return (error as NSError).code == NSURLErrorCannotDecodeContentData ? "Not a picture" : "Not loaded"
+        }
+    }
+
+    private static func status(of error: any Error) -> Int? {
+        ((error as NSError).userInfo[URLResponseSerializationErrorKey.response] as? HTTPURLResponse)?.statusCode
+    }
+
     /// Returns a sentence without the address and without codes.
     static func sentence(for error: any Error) -> String {
         let known = error as NSError
-        let response = known.userInfo[URLResponseSerializationErrorKey.response] as? HTTPURLResponse
-        if let response, let sentence = sentence(forStatus: response.statusCode) { return sentence }
+        if let status = status(of: error), let sentence = sentence(forStatus: status) { return sentence }
         if known.domain == URLResponseSerializationErrorDomain, known.code == NSURLErrorCannotDecodeContentData {
             return known.localizedFailureReason ?? "This is not a picture."
         }
@@ -42,7 +61,7 @@ enum Explanation {
     private static func sentence(forStatus status: Int) -> String? {
         switch status {
         case 401, 403: "The server denies access."
-        case 404, 410: "The server does not have this picture."
+        case 404, 410: "The server has nothing at this address."
         case 429: "The server receives too many requests."
         case 500...: "The server has a problem (\(status))."
         case 400...: "The server rejects the request (\(status))."

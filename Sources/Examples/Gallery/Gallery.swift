@@ -127,6 +127,8 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
             g_object_bind_property(UnsafeMutableRawPointer(settings), darkTheme, dark, "active", flags)
         }
         let popover = gtk_popover_new()!
+        // A narrow window has no space on the right of the button.
+        gtk_widget_set_halign(popover, GTK_ALIGN_END)
         gtk_popover_set_child(
             popover.of(),
             Toolkit.box(GTK_ORIENTATION_VERTICAL, margin: 12, spacing: 12)
@@ -140,9 +142,10 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         viewerMessage = gtk_label_new("")!
         gtk_label_set_wrap(viewerMessage.opaque, 1)
         gtk_widget_set_halign(viewerMessage, GTK_ALIGN_CENTER)
-        gtk_widget_set_valign(viewerMessage, GTK_ALIGN_END)
-        gtk_widget_set_margin_bottom(viewerMessage, 24)
-        gtk_widget_add_css_class(viewerMessage, "error")
+        gtk_widget_set_valign(viewerMessage, GTK_ALIGN_CENTER)
+        gtk_label_set_justify(viewerMessage.opaque, GTK_JUSTIFY_CENTER)
+        // Below the icon.
+        gtk_widget_set_margin_top(viewerMessage, 140)
         let overlay = gtk_overlay_new()!
         gtk_overlay_set_child(overlay.opaque, viewer)
         gtk_overlay_add_overlay(overlay.opaque, viewerMessage)

@@ -11,6 +11,8 @@ import Foundation
     private let model = gtk_string_list_new(nil)!
     private let selection: OpaquePointer
     private let view: WidgetPointer
+    /// The cells that have a picture, by its position.
+    private var cells: [Int: WidgetPointer] = [:]
 
     init(_ downloader: ImageDownloader, onActivate activate: @escaping @MainActor (Int) -> Void) {
         let factory = gtk_signal_list_item_factory_new()!
@@ -29,17 +31,21 @@ import Foundation
         // Cells are reused: the next call replaces the cell's image and cancels its download.
         Toolkit.connect(signals, "bind") { [unowned self] item in
             guard let box = gtk_list_item_get_child(OpaquePointer(bitPattern: item)), let cell = Cell(box) else { return }
-            let url = pictures[Int(gtk_list_item_get_position(OpaquePointer(bitPattern: item)))]
+            let position = Int(gtk_list_item_get_position(OpaquePointer(bitPattern: item)))
+            cells[position] = box
+            let url = pictures[position]
             cell.show(url.lastPathComponent)
             cell.picture.bound.setImage(
                 from: url, placeholder: .icon("image-x-generic-symbolic"), failure: .icon("image-missing-symbolic"),
                 transition: .crossFade(), by: downloader
             ) { result in
-                if case .failure(let error) = result { cell.show(url.lastPathComponent, Explanation.sentence(for: error)) }
+                if case .failure(let error) = result { cell.show(url.lastPathComponent, error) }
             }
         }
-        Toolkit.connect(signals, "unbind") { item in
-            gtk_list_item_get_child(OpaquePointer(bitPattern: item)).flatMap { Cell($0) }?.picture.bound.clearImage()
+        Toolkit.connect(signals, "unbind") { [unowned self] item in
+            guard let box = gtk_list_item_get_child(OpaquePointer(bitPattern: item)) else { return }
+            cells = cells.filter { $0.value != box }
+            Cell(box)?.picture.bound.clearImage()
         }
     }
 
@@ -57,10 +63,21 @@ import Foundation
 
     /// Scrolls to the selected picture and gives it the focus.
     func focus() {
-        if pictures.indices.contains(selected) {
-            gtk_widget_activate_action_variant(view, "list.scroll-to-item", g_variant_new_uint32(UInt32(selected)))
-        }
         gtk_widget_grab_focus(view)
+        let position = selected
+        guard pictures.indices.contains(position) else { return }
+        gtk_widget_activate_action_variant(view, "list.scroll-to-item", g_variant_new_uint32(UInt32(position)))
+        // The cell may exist only after the next layout.
+        var frames = 0
+        Toolkit.poll(view) { [weak self] in
+            frames += 1
+            guard let self, selected == position, frames < 30 else { return true }
+            guard let item = cells[position].flatMap({ gtk_widget_get_parent($0) }), gtk_widget_get_mapped(item) != 0 else {
+                return false
+            }
+            gtk_widget_grab_focus(item)
+            return true
+        }
     }
 }
 
@@ -94,17 +111,11 @@ import Foundation
     }
 
     /// Shows the name, or the reason why the picture cannot be shown.
-    func show(_ name: String, _ failure: String? = nil) {
+    func show(_ name: String, _ error: (any Error)? = nil) {
         let name = Toolkit.printable(name)
-        let failure = failure.map(Toolkit.printable)
-        let text = [name, failure].compactMap(\.self).joined(separator: ": ")
-        gtk_label_set_text(caption.opaque, failure ?? name)
+        let text = error.map { "\(name): \(Toolkit.printable(Explanation.sentence(for: $0)))" } ?? name
+        gtk_label_set_text(caption.opaque, error.map(Explanation.words) ?? name)
         gtk_widget_set_tooltip_text(box, text)
-        if failure == nil {
-            gtk_widget_remove_css_class(caption, "error")
-        } else {
-            gtk_widget_add_css_class(caption, "error")
-        }
         gtk_picture_set_alternative_text(picture.opaque, name)
         // The item of the list has the focus, so its name is read.
         if let item = gtk_widget_get_parent(box) { convoy_set_label(item, text) }

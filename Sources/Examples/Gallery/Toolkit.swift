@@ -31,6 +31,23 @@ extension UnsafeMutablePointer<GtkWidget> {
 }
 
 @MainActor enum Toolkit {
+    /// A closure that is called before each frame until it returns true.
+    private final class FrameHandler: Sendable {
+        let body: @MainActor () -> Bool
+        init(_ body: @escaping @MainActor () -> Bool) { self.body = body }
+    }
+
+    /// Calls a closure before each frame of a widget until it returns true.
+    static func poll(_ widget: WidgetPointer, _ body: @escaping @MainActor () -> Bool) {
+        _ = convoy_add_tick(
+            widget,
+            { _, _, context in
+                let handler = Unmanaged<FrameHandler>.fromOpaque(context!).takeUnretainedValue()
+                return MainActor.assumeIsolated { handler.body() ? 0 : 1 }
+            }, Unmanaged.passRetained(FrameHandler(body)).toOpaque(),
+            { Unmanaged<FrameHandler>.fromOpaque($0!).release() })
+    }
+
     private final class Handler: Sendable {
         let body: @MainActor (UInt) -> Void
         init(_ body: @escaping @MainActor (UInt) -> Void) { self.body = body }
