@@ -48,6 +48,8 @@ import Testing
                 request, number, rig, queues[step % 3], counts, Int.random(in: 0..<10, using: &generator) == 0)
             counts.live.withLock { $0.append(WeakReceipt(receipt: receipt)) }
             held.append(receipt)
+            // Later cancellations may find a load that has already completed.
+            if Int.random(in: 0..<6, using: &generator) == 0, receipt.cancel() { counts.cancels.add(1, ordering: .relaxed) }
             for _ in 0..<Int.random(in: 0..<3, using: &generator) {
                 guard let other = held.randomElement(using: &generator) else { break }
                 if Bool.random(using: &generator) {

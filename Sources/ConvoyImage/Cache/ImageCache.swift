@@ -245,6 +245,13 @@ struct ImageCacheKey: Hashable, Sendable {
         size = image.size
     }
 
+    /// The form of a reduced image that is the same for everyone; nil for full size, and if the request has a user or
+    /// header fields.
+    var sharedForm: String? {
+        guard let size, identity == nil, headers.isEmpty else { return nil }
+        return "\(size.width)x\(size.height) \(form.text)"
+    }
+
     /// Returns whether another key is for the same image, in a form that differs at most in its size.
     func differsOnlyInSize(from other: ImageCacheKey) -> Bool {
         var key = other

@@ -64,6 +64,9 @@ public final class ImageDownloader: Sendable {
         public var requiresEndMarker = false
         /// Whether `file:` URLs are loaded. Set it to false if the URLs come from a server. True by default.
         public var allowsFileURLs = true
+        /// Whether the bytes of a cancelled load are kept for a while, so that a later load of the image requests only the
+        /// rest. At most 16 MiB of eight images are kept, if more than 64 KiB have arrived. True by default.
+        public var resumesCancelledLoads = true
         /// The minimum interval between two previews of an image, in seconds: 0.25 by default.
         public var previewInterval: TimeInterval = 0.25
 
@@ -75,6 +78,8 @@ public final class ImageDownloader: Sendable {
     public let manager: HTTPRequestOperationManager
     /// The memory cache; nil for none.
     public let cache: ImageCache?
+    /// The cache of reduced images on disk; nil for none.
+    public let thumbnails: ImageThumbnailCache?
     /// The settings.
     public let configuration: Configuration
 
@@ -92,11 +97,13 @@ public final class ImageDownloader: Sendable {
     ///     and the HTTP cache; nil for that of ``default``.
     ///   - cache: The memory cache; nil for none. Downloaders may share a cache, unless their managers send requests as
     ///     different users with credentials that are used only after an authentication challenge.
+    ///   - thumbnails: The cache of reduced images on disk; nil for none.
     ///   - configuration: The settings.
     public init(
         manager: HTTPRequestOperationManager? = nil, cache: ImageCache? = ImageCache(),
-        configuration: Configuration = .init()
+        thumbnails: ImageThumbnailCache? = nil, configuration: Configuration = .init()
     ) {
+        self.thumbnails = thumbnails
         self.manager = manager ?? ImageDownloader.standardManager
         self.cache = cache
         self.configuration = configuration
@@ -215,6 +222,19 @@ public final class ImageDownloader: Sendable {
 
     func begin(_ request: ImageRequest, _ receipt: ImageDownloadReceipt) {
         let prepared = prepared(request)
+        guard request.urlRequest.mayUseMemory, let thumbnails, let key = prepared.cacheKey,
+            let name = ImageThumbnailCache.name(for: key), thumbnails.contains(name),
+            cache?.image(for: key, acceptsStale: request.urlRequest.acceptsStaleImages) == nil
+        else { return begin(request, prepared, receipt) }
+        ImageDownloader.workers.perform { [self] in
+            if receipt.isEnded { return }
+            guard let (image, lifetime) = thumbnails.image(name) else { return begin(request, prepared, receipt) }
+            cache?.insert(image, for: key, tag: request.cacheTag, lifetime: lifetime)
+            receipt.end(with: .success(image))
+        }
+    }
+
+    private func begin(_ request: ImageRequest, _ prepared: Prepared, _ receipt: ImageDownloadReceipt) {
         let mayUseMemory = request.urlRequest.mayUseMemory
         var stored: Image?
         var decodes = false
@@ -246,6 +266,8 @@ public final class ImageDownloader: Sendable {
             }
             if known == nil {
                 jobs.add(job)
+            } else if case .parked = job.phase {
+                jobs.unpark(job)
             } else if configuration.prioritization == .lifo || job.level != before {
                 jobs.requeue(job)
             }
@@ -276,6 +298,11 @@ public final class ImageDownloader: Sendable {
 
     private func start(_ job: ImageJob) {
         if let local = job.request.url.flatMap({ LocalImage($0) }) { return read(local, job) }
+        if let operation = jobs.withLock({ _ in beginResuming(job) }) {
+            passPriority(to: job)
+            follow(operation, of: job)
+            return operation.resume()
+        }
         let operation = manager.makeOperation(request: job.request)
         let limit = configuration.maximumBodySize
         var serializer = HTTPResponseSerializer()
@@ -296,7 +323,7 @@ public final class ImageDownloader: Sendable {
             failure: { [self] operation, error in transferDidEnd(job, operation.response, nil, error) })
         let isWanted = jobs.withLock { jobs in
             guard case .starting = job.phase else {
-                jobs.transferDidEnd()
+                jobs.transferDidEnd(job)
                 return false
             }
             job.phase = .transferring(operation)
@@ -309,11 +336,18 @@ public final class ImageDownloader: Sendable {
         manager.enqueue(operation)
     }
 
+    /// Returns the paused operation of a job that starts. Called within the lock.
+    private func beginResuming(_ job: ImageJob) -> HTTPRequestOperation? {
+        guard case .starting = job.phase, let operation = job.pausedOperation.take() else { return nil }
+        job.phase = .transferring(operation)
+        return operation
+    }
+
     /// Reads a local image on a decoding thread.
     private func read(_ local: LocalImage, _ job: ImageJob) {
         let isWanted = jobs.withLock { jobs in
             guard case .starting = job.phase else {
-                jobs.transferDidEnd()
+                jobs.transferDidEnd(job)
                 return false
             }
             job.phase = .reading
@@ -334,7 +368,8 @@ public final class ImageDownloader: Sendable {
         var failed: [ImageDownloadReceipt] = []
         // Release the variants outside the lock, because releasing their processors can run code of the program.
         let (variants, decodes) = jobs.withLock { jobs -> ([ImageVariant], Bool) in
-            jobs.transferDidEnd()
+            if jobs.pausedOperationDidEnd(job) { return ([], false) }
+            jobs.transferDidEnd(job)
             switch job.phase {
             case .transferring, .reading: break
             default: return ([], false)
@@ -384,7 +419,15 @@ public final class ImageDownloader: Sendable {
             return receipts
         }
         for receipt in receipts.inOrder { receipt.end(with: result) }
+        if case .success(let image) = result { keepThumbnail(image, variant, response) }
         startWaiting()
+    }
+
+    private func keepThumbnail(_ image: Image, _ variant: ImageVariant, _ response: HTTPURLResponse?) {
+        guard let thumbnails, image.animation == nil, let name = variant.cacheKey.flatMap(ImageThumbnailCache.name(for:)),
+            let response, case .seconds(let lifetime) = ResponseFreshness(response), lifetime > 0
+        else { return }
+        thumbnails.insert(image, name, lifetime: lifetime)
     }
 
     /// Removes a body that is not an image from the HTTP cache.
@@ -411,6 +454,7 @@ public final class ImageDownloader: Sendable {
     /// Removes a cancelled load.
     func leave(_ receipt: ImageDownloadReceipt) {
         var left: (job: ImageJob, variant: ImageVariant)?
+        if park(receipt, &left) { return startWaiting() }
         let operation = jobs.withLock { jobs -> HTTPRequestOperation? in
             // Release the variant outside the lock, because releasing its processors can run code of the program.
             left = receipt.place
@@ -428,6 +472,40 @@ public final class ImageDownloader: Sendable {
         operation?.cancel()
         if let left { passPriority(to: left.job) }
         startWaiting()
+    }
+
+    /// Pauses the transfer of a receipt instead of cancelling it, if the receipt is the last one of an image of which
+    /// enough bytes have arrived. Returns false if the receipt must be removed in another way.
+    private func park(
+        _ receipt: ImageDownloadReceipt, _ left: inout (job: ImageJob, variant: ImageVariant)?
+    ) -> Bool {
+        guard configuration.resumesCancelledLoads else { return false }
+        func transfer(_ jobs: ImageJobs) -> (ImageJob, ImageVariant, HTTPRequestOperation)? {
+            guard let (job, variant) = receipt.place, let key = job.key, jobs.shared[key] === job,
+                job.variants.count == 1, variant.receipts.count == 1, case .transferring(let operation) = job.phase
+            else { return nil }
+            return (job, variant, operation)
+        }
+        guard let operation = jobs.withLock({ transfer($0)?.2 }) else { return false }
+        let bytes = Int(clamping: operation.transferProgress.bytesReceived)
+        guard bytes >= ImageJobs.leastParkedBytes else { return false }
+        let cancelled = jobs.withLock { jobs -> [HTTPRequestOperation]? in
+            guard let (job, variant, same) = transfer(jobs), same === operation else { return nil }
+            left = (job, variant)
+            job.remove(receipt, from: variant)
+            variant.isCancelled.store(true, ordering: .relaxed)
+            job.variants = [:]
+            return jobs.park(job, operation, bytes: bytes)
+        }
+        guard let cancelled, let job = left?.job else { return false }
+        operation.pause()
+        // A new load may have resumed the operation before it was paused.
+        let isWanted = jobs.withLock { _ in
+            if case .transferring(let current) = job.phase { current === operation } else { false }
+        }
+        if isWanted { operation.resume() }
+        for operation in cancelled { operation.cancel() }
+        return true
     }
 
     /// Moves the waiting job and variant of a receipt to its new priority.

@@ -14,6 +14,8 @@ final class ImageJob: @unchecked Sendable {
         /// The operation is being created.
         case starting
         case transferring(HTTPRequestOperation)
+        /// All loads were cancelled. The operation is paused, and keeps the bytes that have arrived.
+        case parked
         /// A file or a `data:` URL is being read.
         case reading
         /// The bytes have arrived, and variants are being decoded.
@@ -25,6 +27,12 @@ final class ImageJob: @unchecked Sendable {
     let key: SharedTransferKey?
     let request: URLRequest
     var phase = Phase.over
+    /// The operation with the bytes of an earlier transfer. It is resumed when the job starts.
+    var pausedOperation: HTTPRequestOperation?
+    /// The number of bytes of the paused operation.
+    fileprivate var parkedBytes = 0
+    /// Whether the job counts as a running transfer.
+    fileprivate var isRunning = false
     var variants: [ExactString: ImageVariant] = [:]
     /// The number of receipts for each priority.
     private var counts = [Int](repeating: 0, count: PriorityLevel.count)
@@ -166,13 +174,17 @@ struct ImageJobs {
     private(set) var shared: [SharedTransferKey: ImageJob] = [:]
     private var waiting = LinkedLists<ImageJob>(count: PriorityLevel.count)
     private var undecoded = LinkedLists<ImageVariant>(count: PriorityLevel.count)
+    /// The jobs whose loads were cancelled, from the first to the last.
+    private var parked: [ImageJob] = []
     /// The number of transfers that are running or being stopped.
     private(set) var running = 0
     /// The number of bodies waiting to be decoded, or being decoded.
     private(set) var decoding = 0
 
     var waitingCount: Int { waiting.count }
-    var isIdle: Bool { waiting.count == 0 && undecoded.count == 0 && running == 0 && decoding == 0 && shared.isEmpty }
+    var isIdle: Bool {
+        waiting.count == 0 && undecoded.count == 0 && running == 0 && decoding == 0 && shared.count == parked.count
+    }
 
     // MARK: Waiting
 
@@ -193,6 +205,7 @@ struct ImageJobs {
                 let job = waiting.remove(place)
             else { continue }
             job.phase = .starting
+            job.isRunning = true
             running += 1
             return job
         }
@@ -200,17 +213,66 @@ struct ImageJobs {
     }
 
     /// Records the end of a transfer.
-    mutating func transferDidEnd() { running -= 1 }
+    mutating func transferDidEnd(_ job: ImageJob) {
+        guard job.isRunning else { return }
+        job.isRunning = false
+        running -= 1
+    }
+
+    // MARK: Parking
+
+    /// The maximum number of parked jobs, and of their bytes in total.
+    private static let mostParked = 8
+    private static let mostParkedBytes = 16 << 20
+    /// The number of bytes that are worth a request for the rest.
+    static let leastParkedBytes = 64 << 10
+
+    /// Keeps a job without loads. Returns the operations of the jobs that must be cancelled instead.
+    mutating func park(_ job: ImageJob, _ operation: HTTPRequestOperation, bytes: Int) -> [HTTPRequestOperation] {
+        (job.phase, job.pausedOperation, job.parkedBytes) = (.parked, operation, bytes)
+        transferDidEnd(job)
+        parked.append(job)
+        var cancelled: [HTTPRequestOperation] = []
+        while parked.count > Self.mostParked || parked.reduce(0, { $0 + $1.parkedBytes }) > Self.mostParkedBytes {
+            let oldest = parked.removeFirst()
+            unshare(oldest)
+            oldest.phase = .over
+            if let operation = oldest.pausedOperation.take() { cancelled.append(operation) }
+        }
+        return cancelled
+    }
+
+    /// Makes a parked job wait again.
+    mutating func unpark(_ job: ImageJob) {
+        parked.removeAll { $0 === job }
+        add(job)
+    }
+
+    /// Records the end of a paused operation, for example after its total timeout. Returns whether the job was paused.
+    mutating func pausedOperationDidEnd(_ job: ImageJob) -> Bool {
+        switch job.phase {
+        case .parked:
+            parked.removeAll { $0 === job }
+            _ = giveUp(job)
+        case .waiting, .starting: break
+        default: return false
+        }
+        job.pausedOperation = nil
+        return true
+    }
 
     /// Cancels a job and its waiting variants. Returns the operation that must be cancelled.
     mutating func giveUp(_ job: ImageJob) -> HTTPRequestOperation? {
         defer { job.phase = .over }
         unshare(job)
         switch job.phase {
-        case .waiting(let place): waiting.remove(place)
+        case .waiting(let place):
+            waiting.remove(place)
+            return job.pausedOperation.take()
         case .transferring(let operation): return operation
         case .decoding: decoding -= 1
-        case .starting, .reading, .over: break
+        case .starting: return job.pausedOperation.take()
+        case .reading, .parked, .over: break
         }
         return nil
     }
