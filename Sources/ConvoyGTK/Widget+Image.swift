@@ -64,7 +64,7 @@ extension Widget {
     ///
     /// If the request has no size, the result has the allocated or requested size of the widget, in pixels of its
     /// screen, rounded up to a multiple of 64 so that widgets share their pictures. A length that is not known yet is
-    /// that of the largest screen, which also limits the size. The content mode is ``ImageContentMode/fill`` if the
+    /// that of the largest screen, which also limits the size. The content mode is `fill` if the
     /// widget is a `GtkPicture` that its picture covers.
     ///
     /// - Parameters:

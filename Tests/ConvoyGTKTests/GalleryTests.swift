@@ -119,38 +119,35 @@ import Testing
     func `the window matches the recorded screenshots in light and dark`(width: Int, scale: Int) throws {
         let height = width == 480 ? 640 : 900
         let folder = try PictureFolder(count: 60)
-        let display = try Programs.display.get()
-        // A tooltip would be part of the picture.
-        try display.send(["mousemove", "3299", "1999"])
         for theme in ["light", "dark"] {
             let gallery = try RunningGallery(
                 folder.server.url("/"), ["--size", "\(width)x\(height)", "--\(theme)"], scale: scale)
             try gallery.waitForTitle("60 pictures")
-            let name = "gallery-\(theme)-\(width)-\(scale)x.png"
-            let kept = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-                .appendingPathComponent("Screenshots/\(name)")
-            var difference = Double.infinity
-            if let directory = ProcessInfo.processInfo.environment["CONVOY_RECORD_SCREENSHOTS"] {
-                // Wait until the window has settled, then record the screenshots.
-                sleep(4)
-                let picture = try display.picture(width: width * scale, height: height * scale, scaledTo: 240)
-                try picture.png.write(to: kept)
-                let whole = try display.picture(width: width * scale, height: height * scale, scaledTo: width * scale)
-                try whole.png.write(to: URL(fileURLWithPath: directory).appendingPathComponent(name))
-            }
-            let expected = try VirtualDisplay.pixels(of: Data(contentsOf: kept))
-            // Poll, because the pictures appear one after another and fade in over a quarter of a second.
-            do {
-                try eventually(timeout: 20, "the picture \(name)") {
-                    let seen = try display.picture(width: width * scale, height: height * scale, scaledTo: 240)
-                    difference = Screenshot.difference(seen.pixels, expected)
-                    return difference < Screenshot.tolerance
-                }
-            } catch {
-                Issue.record("\(name) differs by \(difference)")
-            }
+            try Screenshot.compare("gallery-\(theme)-\(width)-\(scale)x.png", width: width * scale, height: height * scale)
             gallery.process.stop()
         }
+    }
+
+    @Test(arguments: [480, 1600], ["light", "dark"])
+    func `the error page and the downloads match the recorded screenshots`(width: Int, theme: String) throws {
+        let height = width == 480 ? 640 : 900
+        let folder = try PictureFolder(count: 60)
+        let options = ["--size", "\(width)x\(height)", "--\(theme)"]
+        let failed = try RunningGallery(folder.server.url("/missing"), options)
+        try failed.waitForTitle("Pictures Not Loaded")
+        try Screenshot.compare("gallery-error-\(theme)-\(width).png", width: width, height: height)
+        failed.process.stop()
+
+        folder.server.route("/0001.bmp", TestServer.Response(status: 404))
+        let gallery = try RunningGallery(folder.server.url("/"), options)
+        try gallery.waitForTitle("60 pictures")
+        try gallery.key("ctrl+s")
+        let file = gallery.downloads.appendingPathComponent("0000.bmp")
+        try eventually(timeout: 20, "the download") { (try? Data(contentsOf: file)) == PictureFolder.picture(0) }
+        try gallery.key("Right")
+        try gallery.key("ctrl+s")
+        try Screenshot.compare("gallery-downloads-\(theme)-\(width).png", width: width, height: height)
+        gallery.process.stop()
     }
 
     @Test func `the tolerance distinguishes light from dark and a full grid from an incomplete one`() throws {
@@ -173,6 +170,33 @@ import Testing
 enum Screenshot {
     /// The largest tolerated difference, of 255, in the worst part.
     static let tolerance = 24.0
+
+    /// Compares the upper left part of the display with a recorded screenshot, or records it.
+    static func compare(_ name: String, width: Int, height: Int) throws {
+        let display = try Programs.display.get()
+        // A tooltip would be part of the picture.
+        try display.send(["mousemove", "3299", "1999"])
+        let kept = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("Screenshots/\(name)")
+        if let directory = ProcessInfo.processInfo.environment["CONVOY_RECORD_SCREENSHOTS"] {
+            // Wait until the window has settled, then record the screenshots.
+            sleep(4)
+            try display.picture(width: width, height: height, scaledTo: 240).png.write(to: kept)
+            let whole = try display.picture(width: width, height: height, scaledTo: width)
+            try whole.png.write(to: URL(fileURLWithPath: directory).appendingPathComponent(name))
+        }
+        let expected = try VirtualDisplay.pixels(of: Data(contentsOf: kept))
+        var difference = Double.infinity
+        // Poll, because the pictures appear one after another and fade in over a quarter of a second.
+        do {
+            try eventually(timeout: 20, "the picture \(name)") {
+                let seen = try display.picture(width: width, height: height, scaledTo: 240)
+                difference = Self.difference(seen.pixels, expected)
+                return difference < tolerance
+            }
+        } catch {
+            Issue.record("\(name) differs by \(difference)")
+        }
+    }
 
     /// Returns the largest mean difference in a part of 24 rows, over all columns, of pictures that are 240 pixels
     /// wide.
