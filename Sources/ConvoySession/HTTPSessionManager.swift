@@ -97,7 +97,7 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
     /// Creates a suspended task for a method, a URL and parameters; `resume()` starts it. The arguments are those of
     /// the verbs. If the request cannot be created, the task fails when it is resumed.
     public final func dataTask(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: RequestParameters? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, uploadProgress: TransferProgress.Handler? = nil,
         downloadProgress: TransferProgress.Handler? = nil, success: Success? = nil, failure: Failure? = nil
     ) -> SessionDataTask {

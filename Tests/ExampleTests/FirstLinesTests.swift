@@ -68,7 +68,7 @@ struct FirstLinesTests {
         // AF.request("…/get", parameters: ["foo": "bar"])
         let echo: Echo = try await api.get("get", parameters: ["foo": "bar"])
         // AF.request("…/get", parameters: login, encoder: URLEncodedFormParameterEncoder.default)
-        let encoded: Echo = try await api.get("get", parameters: login)
+        let encoded: Echo = try await api.get("get", parameters: .encoding(login))
         // components.queryItems = [URLQueryItem(name: "page", value: String(page))]
         let paged: Echo = try await api.get("get", parameters: ["page": page, "name": name])
         // AF.request("…/post", method: .post, parameters: ["foo": "bar"])

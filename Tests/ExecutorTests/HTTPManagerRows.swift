@@ -20,57 +20,29 @@ enum HTTPManagerRows {
                 defer { attempt.check(actor) }
                 try await manager(attempt).get("value", parameters: ["a": 1])
             },
-            row("HTTPManager.get(_:parameters:headers:timeout:progress:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                try await manager(attempt).get("value", parameters: Fields())
-            },
             row("HTTPManager.head(_:parameters:headers:timeout:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 try await manager(attempt).head("value", parameters: ["a": 1])
-            },
-            row("HTTPManager.head(_:parameters:headers:timeout:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                try await manager(attempt).head("value", parameters: Fields())
             },
             row("HTTPManager.post(_:parameters:body:headers:timeout:progress:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 try await manager(attempt).post("value", parameters: ["a": 1])
             },
-            row("HTTPManager.post(_:parameters:body:headers:timeout:progress:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                try await manager(attempt).post("value", parameters: Fields())
-            },
             row("HTTPManager.put(_:parameters:body:headers:timeout:progress:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 try await manager(attempt).put("value", parameters: ["a": 1])
-            },
-            row("HTTPManager.put(_:parameters:body:headers:timeout:progress:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                try await manager(attempt).put("value", parameters: Fields())
             },
             row("HTTPManager.patch(_:parameters:body:headers:timeout:progress:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 try await manager(attempt).patch("value", parameters: ["a": 1])
             },
-            row("HTTPManager.patch(_:parameters:body:headers:timeout:progress:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                try await manager(attempt).patch("value", parameters: Fields())
-            },
             row("HTTPManager.delete(_:parameters:body:headers:timeout:progress:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 try await manager(attempt).delete("value", parameters: ["a": 1])
             },
-            row("HTTPManager.delete(_:parameters:body:headers:timeout:progress:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                try await manager(attempt).delete("value", parameters: Fields())
-            },
             row("HTTPManager.response(_:_:parameters:body:headers:timeout:progress:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 try await manager(attempt).response(.get, "value", parameters: ["a": 1])
-            },
-            row("HTTPManager.response(_:_:parameters:body:headers:timeout:progress:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                try await manager(attempt).response(.get, "value", parameters: Fields())
             },
             row("HTTPManager.download(_:to:existing:parameters:headers:timeout:progress:)") { actor, attempt in
                 defer { attempt.check(actor) }
@@ -89,57 +61,29 @@ enum HTTPManagerRows {
                 defer { attempt.check(actor) }
                 _ = try await manager(attempt).get("value", parameters: ["a": 1], as: [Int].self)
             },
-            row("HTTPManager.get(_:parameters:headers:timeout:progress:as:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                _ = try await manager(attempt).get("value", parameters: Fields(), as: [Int].self)
-            },
             row("HTTPManager.post(_:parameters:body:headers:timeout:progress:as:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 _ = try await manager(attempt).post("value", parameters: ["a": 1], as: [Int].self)
-            },
-            row("HTTPManager.post(_:parameters:body:headers:timeout:progress:as:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                _ = try await manager(attempt).post("value", parameters: Fields(), as: [Int].self)
             },
             row("HTTPManager.put(_:parameters:body:headers:timeout:progress:as:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 _ = try await manager(attempt).put("value", parameters: ["a": 1], as: [Int].self)
             },
-            row("HTTPManager.put(_:parameters:body:headers:timeout:progress:as:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                _ = try await manager(attempt).put("value", parameters: Fields(), as: [Int].self)
-            },
             row("HTTPManager.patch(_:parameters:body:headers:timeout:progress:as:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 _ = try await manager(attempt).patch("value", parameters: ["a": 1], as: [Int].self)
-            },
-            row("HTTPManager.patch(_:parameters:body:headers:timeout:progress:as:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                _ = try await manager(attempt).patch("value", parameters: Fields(), as: [Int].self)
             },
             row("HTTPManager.delete(_:parameters:body:headers:timeout:progress:as:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 _ = try await manager(attempt).delete("value", parameters: ["a": 1], as: [Int].self)
             },
-            row("HTTPManager.delete(_:parameters:body:headers:timeout:progress:as:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                _ = try await manager(attempt).delete("value", parameters: Fields(), as: [Int].self)
-            },
             row("HTTPManager.value(_:_:parameters:body:headers:timeout:progress:as:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 _ = try await manager(attempt).value(.get, "value", parameters: ["a": 1], as: [Int].self)
             },
-            row("HTTPManager.value(_:_:parameters:body:headers:timeout:progress:as:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                _ = try await manager(attempt).value(.get, "value", parameters: Fields(), as: [Int].self)
-            },
             row("HTTPManager.response(_:_:parameters:body:headers:timeout:progress:as:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 _ = try await manager(attempt).response(.get, "value", parameters: ["a": 1], as: [Int].self)
-            },
-            row("HTTPManager.response(_:_:parameters:body:headers:timeout:progress:as:)") { actor, attempt in
-                defer { attempt.check(actor) }
-                _ = try await manager(attempt).response(.get, "value", parameters: Fields(), as: [Int].self)
             },
         ]
     }
@@ -217,8 +161,4 @@ enum HTTPManagerRows {
             }
         },
     ]
-
-    private struct Fields: Encodable {
-        let a = 1
-    }
 }

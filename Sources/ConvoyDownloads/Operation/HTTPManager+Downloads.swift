@@ -22,7 +22,8 @@ extension HTTPManager {
     ///   - headers: Fields that override the serializer's; nil removes a field.
     /// - Throws: `URLError.badURL`, or the request serializer's error.
     public func makeDownload(
-        _ url: some URLConvertible, to destination: URL, parameters: [String: Any?]? = nil, headers: [String: String?] = [:]
+        _ url: some URLConvertible, to destination: URL, parameters: RequestParameters? = nil,
+        headers: [String: String?] = [:]
     ) throws -> DownloadOperation {
         let download = try makeDownload(url, parameters, headers)
         download.destination = destination
@@ -32,7 +33,7 @@ extension HTTPManager {
     /// Creates a download to a directory, under the name suggested by the server; see
     /// ``DownloadOperation/usesServerFileName``. Otherwise, this method behaves like the one for a download to a file.
     public func makeDownload(
-        _ url: some URLConvertible, into directory: URL, parameters: [String: Any?]? = nil,
+        _ url: some URLConvertible, into directory: URL, parameters: RequestParameters? = nil,
         headers: [String: String?] = [:]
     ) throws -> DownloadOperation {
         let download = try makeDownload(url, parameters, headers)
@@ -60,7 +61,7 @@ extension HTTPManager {
     ///   written; or the error for an unacceptable status.
     @discardableResult
     public nonisolated(nonsending) func download(
-        _ url: some URLConvertible, to file: URL, existing: ExistingFilePolicy = .fail, parameters: [String: Any?]? = nil,
+        _ url: some URLConvertible, to file: URL, existing: ExistingFilePolicy = .fail, parameters: RequestParameters? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> DownloadOperation {
         let download = try newDownload(url, parameters, headers, timeout, to: file, existing)
@@ -70,7 +71,7 @@ extension HTTPManager {
     /// Downloads a file and calls handlers. Otherwise, this method behaves like the async version.
     @discardableResult
     public func download(
-        _ url: some URLConvertible, to file: URL, existing: ExistingFilePolicy = .fail, parameters: [String: Any?]? = nil,
+        _ url: some URLConvertible, to file: URL, existing: ExistingFilePolicy = .fail, parameters: RequestParameters? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
@@ -80,7 +81,8 @@ extension HTTPManager {
     }
 
     private func newDownload(
-        _ url: some URLConvertible, _ parameters: [String: Any?]?, _ headers: [String: String?], _ timeout: RequestTimeout?,
+        _ url: some URLConvertible, _ parameters: RequestParameters?, _ headers: [String: String?],
+        _ timeout: RequestTimeout?,
         to file: URL, _ existing: ExistingFilePolicy
     ) throws -> DownloadOperation {
         guard file.isFileURL else {
@@ -92,7 +94,7 @@ extension HTTPManager {
     }
 
     private func makeDownload(
-        _ url: some URLConvertible, _ parameters: [String: Any?]?, _ headers: [String: String?]
+        _ url: some URLConvertible, _ parameters: RequestParameters?, _ headers: [String: String?]
     ) throws -> DownloadOperation {
         let download = try newDownload(url, parameters, headers, nil)
         adopt(download, as: .download)
@@ -100,7 +102,8 @@ extension HTTPManager {
     }
 
     private func newDownload(
-        _ url: some URLConvertible, _ parameters: [String: Any?]?, _ headers: [String: String?], _ timeout: RequestTimeout?
+        _ url: some URLConvertible, _ parameters: RequestParameters?, _ headers: [String: String?],
+        _ timeout: RequestTimeout?
     ) throws -> DownloadOperation {
         let template = try operationManager.makeOperation(.get, url, parameters: parameters, headers: headers)
         let download = DownloadOperation(request: template.request)

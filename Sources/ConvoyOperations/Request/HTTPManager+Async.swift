@@ -16,15 +16,7 @@ import FoundationNetworking
 extension HTTPManager {
     /// Sends a GET request and returns the value of the response. The parameters become the query.
     public nonisolated(nonsending) func get<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
-    ) async throws -> Value {
-        try await value(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress)
-    }
-
-    /// Sends a GET request with `Encodable` parameters and returns the value of the response.
-    public nonisolated(nonsending) func get<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress)
@@ -33,16 +25,7 @@ extension HTTPManager {
     /// Sends a GET request and returns the finished operation. The parameters become the query.
     @discardableResult
     public nonisolated(nonsending) func get(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
-    ) async throws -> HTTPRequestOperation {
-        try await response(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress)
-    }
-
-    /// Sends a GET request with `Encodable` parameters and returns the finished operation.
-    @discardableResult
-    public nonisolated(nonsending) func get(
-        _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress)
@@ -51,16 +34,7 @@ extension HTTPManager {
     /// Sends a POST request and returns the value of the response. The request serializer encodes the parameters as the
     /// body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
-        as type: Value.Type = Value.self
-    ) async throws -> Value {
-        try await value(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress)
-    }
-
-    /// Sends a POST request with `Encodable` parameters and returns the value of the response.
-    public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -71,16 +45,7 @@ extension HTTPManager {
     /// body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public nonisolated(nonsending) func post(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
-    ) async throws -> HTTPRequestOperation {
-        try await response(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress)
-    }
-
-    /// Sends a POST request with `Encodable` parameters and returns the finished operation.
-    @discardableResult
-    public nonisolated(nonsending) func post(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress)
@@ -89,16 +54,7 @@ extension HTTPManager {
     /// Sends a PUT request and returns the value of the response. The request serializer encodes the parameters as the
     /// body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     public nonisolated(nonsending) func put<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
-        as type: Value.Type = Value.self
-    ) async throws -> Value {
-        try await value(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress)
-    }
-
-    /// Sends a PUT request with `Encodable` parameters and returns the value of the response.
-    public nonisolated(nonsending) func put<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -109,16 +65,7 @@ extension HTTPManager {
     /// body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public nonisolated(nonsending) func put(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
-    ) async throws -> HTTPRequestOperation {
-        try await response(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress)
-    }
-
-    /// Sends a PUT request with `Encodable` parameters and returns the finished operation.
-    @discardableResult
-    public nonisolated(nonsending) func put(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress)
@@ -127,16 +74,7 @@ extension HTTPManager {
     /// Sends a PATCH request (RFC 5789) and returns the value of the response. The request serializer encodes the
     /// parameters as the body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     public nonisolated(nonsending) func patch<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
-        as type: Value.Type = Value.self
-    ) async throws -> Value {
-        try await value(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress)
-    }
-
-    /// Sends a PATCH request (RFC 5789) with `Encodable` parameters and returns the value of the response.
-    public nonisolated(nonsending) func patch<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -147,16 +85,7 @@ extension HTTPManager {
     /// parameters as the body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public nonisolated(nonsending) func patch(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
-    ) async throws -> HTTPRequestOperation {
-        try await response(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress)
-    }
-
-    /// Sends a PATCH request (RFC 5789) with `Encodable` parameters and returns the finished operation.
-    @discardableResult
-    public nonisolated(nonsending) func patch(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress)
@@ -165,16 +94,7 @@ extension HTTPManager {
     /// Sends a DELETE request and returns the value of the response. The parameters become the query; `body` is sent as
     /// JSON.
     public nonisolated(nonsending) func delete<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
-        as type: Value.Type = Value.self
-    ) async throws -> Value {
-        try await value(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress)
-    }
-
-    /// Sends a DELETE request with `Encodable` parameters and returns the value of the response.
-    public nonisolated(nonsending) func delete<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -185,16 +105,7 @@ extension HTTPManager {
     /// JSON.
     @discardableResult
     public nonisolated(nonsending) func delete(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
-    ) async throws -> HTTPRequestOperation {
-        try await response(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress)
-    }
-
-    /// Sends a DELETE request with `Encodable` parameters and returns the finished operation.
-    @discardableResult
-    public nonisolated(nonsending) func delete(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress)
@@ -204,16 +115,7 @@ extension HTTPManager {
     /// query.
     @discardableResult
     public nonisolated(nonsending) func head(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: RequestTimeout? = nil
-    ) async throws -> HTTPRequestOperation {
-        try await response(RequestArguments(.head, url.urlString, parameters, nil, headers, timeout), nil)
-    }
-
-    /// Sends a HEAD request with `Encodable` parameters and returns the finished operation.
-    @discardableResult
-    public nonisolated(nonsending) func head(
-        _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(RequestArguments(.head, url.urlString, parameters, nil, headers, timeout), nil)
@@ -221,17 +123,8 @@ extension HTTPManager {
 
     /// Sends a request with any method and returns the value of the response.
     public nonisolated(nonsending) func value<Value: Decodable & Sendable>(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: RequestParameters? = nil,
         body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
-        as type: Value.Type = Value.self
-    ) async throws -> Value {
-        try await value(RequestArguments(method, url.urlString, parameters, body, headers, timeout), progress)
-    }
-
-    /// Sends a request with any method and `Encodable` parameters and returns the value of the response.
-    public nonisolated(nonsending) func value<Value: Decodable & Sendable>(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -241,17 +134,8 @@ extension HTTPManager {
     /// Sends a request with any method and returns the finished operation.
     @discardableResult
     public nonisolated(nonsending) func response(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: RequestParameters? = nil,
         body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
-    ) async throws -> HTTPRequestOperation {
-        try await response(RequestArguments(method, url.urlString, parameters, body, headers, timeout), progress)
-    }
-
-    /// Sends a request with any method and `Encodable` parameters and returns the finished operation.
-    @discardableResult
-    public nonisolated(nonsending) func response(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(RequestArguments(method, url.urlString, parameters, body, headers, timeout), progress)
@@ -265,19 +149,9 @@ extension HTTPManager {
     /// let next = response.value(forHTTPHeaderField: "Link")
     /// ```
     public nonisolated(nonsending) func response<Value: Decodable & Sendable>(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: RequestParameters? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil, as type: Value.Type
-    ) async throws -> (Value, HTTPURLResponse) {
-        try await valueAndHead(RequestArguments(method, url.urlString, parameters, body, headers, timeout), progress)
-    }
-
-    /// Sends a request with any method and `Encodable` parameters and returns both the value and the head of the
-    /// response.
-    public nonisolated(nonsending) func response<Value: Decodable & Sendable>(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
-        as type: Value.Type
     ) async throws -> (Value, HTTPURLResponse) {
         try await valueAndHead(RequestArguments(method, url.urlString, parameters, body, headers, timeout), progress)
     }

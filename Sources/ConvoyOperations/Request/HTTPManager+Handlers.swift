@@ -13,16 +13,7 @@ extension HTTPManager {
     /// Sends a GET request. The parameters become the query.
     @discardableResult
     public func get(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
-    ) -> Request {
-        perform(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
-    }
-
-    /// Sends a GET request with `Encodable` parameters.
-    @discardableResult
-    public func get(
-        _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
     ) -> Request {
         perform(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
@@ -32,17 +23,7 @@ extension HTTPManager {
     /// JSON instead, and the parameters become the query.
     @discardableResult
     public func post(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
-        success: Success?, failure: Failure? = nil
-    ) -> Request {
-        perform(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress, success, failure)
-    }
-
-    /// Sends a POST request with `Encodable` parameters.
-    @discardableResult
-    public func post(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
@@ -53,17 +34,7 @@ extension HTTPManager {
     /// JSON instead, and the parameters become the query.
     @discardableResult
     public func put(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
-        success: Success?, failure: Failure? = nil
-    ) -> Request {
-        perform(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress, success, failure)
-    }
-
-    /// Sends a PUT request with `Encodable` parameters.
-    @discardableResult
-    public func put(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
@@ -74,17 +45,7 @@ extension HTTPManager {
     /// it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public func patch(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
-        success: Success?, failure: Failure? = nil
-    ) -> Request {
-        perform(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress, success, failure)
-    }
-
-    /// Sends a PATCH request (RFC 5789) with `Encodable` parameters.
-    @discardableResult
-    public func patch(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
@@ -94,83 +55,17 @@ extension HTTPManager {
     /// Sends a DELETE request. The parameters become the query; `body` is sent as JSON.
     @discardableResult
     public func delete(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
         perform(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
-    }
-
-    /// Sends a DELETE request with `Encodable` parameters.
-    @discardableResult
-    public func delete(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
-        success: Success?, failure: Failure? = nil
-    ) -> Request {
-        perform(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
-    }
-
-    /// Sends a GET request with a tree of parameters, which may be a literal of any depth.
-    @discardableResult @_disfavoredOverload
-    public func get(
-        _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
-        failure: Failure? = nil
-    ) -> Request {
-        perform(RequestArguments(.get, urlString, parameters, nil, headers, nil), nil, success, failure)
-    }
-
-    /// Sends a POST request with a tree of parameters, which may be a literal of any depth.
-    @discardableResult @_disfavoredOverload
-    public func post(
-        _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
-        failure: Failure? = nil
-    ) -> Request {
-        perform(RequestArguments(.post, urlString, parameters, nil, headers, nil), nil, success, failure)
-    }
-
-    /// Sends a PUT request with a tree of parameters, which may be a literal of any depth.
-    @discardableResult @_disfavoredOverload
-    public func put(
-        _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
-        failure: Failure? = nil
-    ) -> Request {
-        perform(RequestArguments(.put, urlString, parameters, nil, headers, nil), nil, success, failure)
-    }
-
-    /// Sends a PATCH request (RFC 5789) with a tree of parameters, which may be a literal of any depth.
-    @discardableResult @_disfavoredOverload
-    public func patch(
-        _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
-        failure: Failure? = nil
-    ) -> Request {
-        perform(RequestArguments(.patch, urlString, parameters, nil, headers, nil), nil, success, failure)
-    }
-
-    /// Sends a DELETE request with a tree of parameters, which may be a literal of any depth.
-    @discardableResult @_disfavoredOverload
-    public func delete(
-        _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
-        failure: Failure? = nil
-    ) -> Request {
-        perform(RequestArguments(.delete, urlString, parameters, nil, headers, nil), nil, success, failure)
     }
 
     /// Sends a HEAD request. The parameters become the query; `success` receives no object.
     @discardableResult
     public func head(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: RequestTimeout? = nil, success: (@Sendable (Request) -> Void)?, failure: Failure? = nil
-    ) -> Request {
-        let withObject: Success? = success.map { success in { @Sendable request, _ in success(request) } }
-        return perform(
-            RequestArguments(.head, url.urlString, parameters, nil, headers, timeout), nil, withObject, failure)
-    }
-
-    /// Sends a HEAD request with `Encodable` parameters.
-    @discardableResult
-    public func head(
-        _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, success: (@Sendable (Request) -> Void)?, failure: Failure? = nil
     ) -> Request {
         let withObject: Success? = success.map { success in { @Sendable request, _ in success(request) } }
@@ -181,7 +76,7 @@ extension HTTPManager {
     /// Posts a multipart form (RFC 7578). `constructingBody` runs before this method returns.
     @discardableResult
     public func post(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         constructingBody: (inout MultipartFormData) throws -> Void, success: Success?,
         failure: Failure? = nil
@@ -210,17 +105,7 @@ extension HTTPManager {
     /// Sends a GET request and decodes the response. The parameters become the query.
     @discardableResult
     public func get<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
-        completion: @escaping ResultHandler<Value>
-    ) -> Request {
-        perform(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
-    }
-
-    /// Sends a GET request with `Encodable` parameters and decodes the response.
-    @discardableResult
-    public func get<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
         completion: @escaping ResultHandler<Value>
     ) -> Request {
@@ -231,17 +116,7 @@ extension HTTPManager {
     /// `body` is set, it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public func post<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
-        as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> Request {
-        perform(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
-    }
-
-    /// Sends a POST request with `Encodable` parameters and decodes the response.
-    @discardableResult
-    public func post<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
@@ -252,17 +127,7 @@ extension HTTPManager {
     /// `body` is set, it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public func put<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
-        as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> Request {
-        perform(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
-    }
-
-    /// Sends a PUT request with `Encodable` parameters and decodes the response.
-    @discardableResult
-    public func put<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
@@ -273,17 +138,7 @@ extension HTTPManager {
     /// body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public func patch<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
-        as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> Request {
-        perform(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
-    }
-
-    /// Sends a PATCH request (RFC 5789) with `Encodable` parameters and decodes the response.
-    @discardableResult
-    public func patch<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
@@ -293,17 +148,7 @@ extension HTTPManager {
     /// Sends a DELETE request and decodes the response. The parameters become the query; `body` is sent as JSON.
     @discardableResult
     public func delete<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
-        as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> Request {
-        perform(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)
-    }
-
-    /// Sends a DELETE request with `Encodable` parameters and decodes the response.
-    @discardableResult
-    public func delete<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {

@@ -12,9 +12,9 @@ extension HTTPManager {
     /// - Parameters:
     ///   - method: The HTTP method.
     ///   - url: An absolute URL, or a URL relative to `baseURL`.
-    ///   - parameters: The parameters by key, converted with `ParameterValue.converting(_:)`; nil omits a key. They
-    ///     become the query of a GET, HEAD or DELETE request, and the body of other requests, encoded by the request
-    ///     serializer as a form, or as JSON by a `JSONRequestSerializer`.
+    ///   - parameters: A literal, or `.init(dictionary)` or `.encoding(value)` for a variable; see
+    ///     `RequestParameters`. They become the query of a GET, HEAD or DELETE request, and the body of other requests,
+    ///     encoded by the request serializer as a form, or as JSON by a `JSONRequestSerializer`.
     ///   - body: A value sent as JSON, encoded by ``encoder``; `Data` is sent unchanged. With a body, the parameters
     ///     become the query.
     ///   - headers: Header fields that override the serializer's; nil removes a field.
@@ -23,36 +23,13 @@ extension HTTPManager {
     ///     `HTTPResponseSerializer()` accepts any content type and returns the body.
     /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's error.
     public func makeOperation(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: RequestParameters? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         responseSerializer: (any HTTPResponseSerialization)? = nil
     ) throws -> HTTPRequestOperation {
         adopted(
             try operationManager.makeOperation(RequestArguments(method, url.urlString, parameters, body, headers, timeout)),
             as: .data, responseSerializer: responseSerializer)
-    }
-
-    /// Creates an operation for a method, a URL and `Encodable` parameters, without enqueuing it. Apart from the
-    /// parameters, this method behaves like the one with parameters by key.
-    public func makeOperation(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
-        responseSerializer: (any HTTPResponseSerialization)? = nil
-    ) throws -> HTTPRequestOperation {
-        adopted(
-            try operationManager.makeOperation(RequestArguments(method, url.urlString, parameters, body, headers, timeout)),
-            as: .data, responseSerializer: responseSerializer)
-    }
-
-    /// Creates an operation for a method, a URL and a tree of parameters, which may be a literal of any depth, without
-    /// enqueuing it.
-    @_disfavoredOverload
-    public func makeOperation(
-        _ method: HTTPMethod, _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:]
-    ) throws -> HTTPRequestOperation {
-        adopted(
-            try operationManager.makeOperation(RequestArguments(method, urlString, parameters, nil, headers, nil)), as: .data
-        )
     }
 
     /// Creates an operation that sends a multipart form (RFC 7578), without enqueuing it.
@@ -66,17 +43,7 @@ extension HTTPManager {
     ///   - constructingBody: A closure that appends the parts, called before this method returns.
     /// - Throws: `URLError.badURL`, the serializer's error, or the error thrown by `constructingBody`.
     public func makeMultipartOperation(
-        _ url: some URLConvertible, method: HTTPMethod = .post, parameters: [String: Any?]? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
-        constructingBody: (inout MultipartFormData) throws -> Void
-    ) throws -> HTTPRequestOperation {
-        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
-        return adopted(try operationManager.makeMultipartOperation(call, constructingBody), as: .upload)
-    }
-
-    /// Creates an operation that sends a multipart form with `Encodable` parameters, without enqueuing it.
-    public func makeMultipartOperation(
-        _ url: some URLConvertible, method: HTTPMethod = .post, parameters: some Encodable,
+        _ url: some URLConvertible, method: HTTPMethod = .post, parameters: RequestParameters? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         constructingBody: (inout MultipartFormData) throws -> Void
     ) throws -> HTTPRequestOperation {
@@ -104,18 +71,9 @@ extension HTTPManager {
     ///   - timeout: The time limits of this operation; a number is the total limit in seconds.
     ///   - type: The type of the value.
     public func operation<Value: Decodable & Sendable>(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: RequestParameters? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         as type: Value.Type = Value.self
-    ) -> TypedOperation<Value> {
-        typedOperation(RequestArguments(method, url.urlString, parameters, body, headers, timeout))
-    }
-
-    /// Creates an operation whose response is converted to a typed value, with `Encodable` parameters, without
-    /// enqueuing it.
-    public func operation<Value: Decodable & Sendable>(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, as type: Value.Type = Value.self
     ) -> TypedOperation<Value> {
         typedOperation(RequestArguments(method, url.urlString, parameters, body, headers, timeout))
     }

@@ -12,7 +12,7 @@ extension HTTPManager {
     /// the file extension, unless a header specifies it.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        parameters: RequestParameters? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -26,7 +26,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        parameters: RequestParameters? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
@@ -38,7 +38,7 @@ extension HTTPManager {
     /// header specifies a different type.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        parameters: RequestParameters? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -53,7 +53,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        parameters: RequestParameters? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
@@ -68,7 +68,7 @@ extension HTTPManager {
     /// it again.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        parameters: RequestParameters? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -83,7 +83,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        parameters: RequestParameters? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
@@ -96,7 +96,7 @@ extension HTTPManager {
     /// Posts a multipart form (RFC 7578), and returns the value of the response. `constructingBody` appends the parts,
     /// and is called before anything is sent.
     public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self,
         constructingBody: (inout MultipartFormData) throws -> Void
@@ -111,7 +111,7 @@ extension HTTPManager {
     /// is called before anything is sent.
     @discardableResult
     public nonisolated(nonsending) func post(
-        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
+        _ url: some URLConvertible, parameters: RequestParameters? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil, constructingBody: (inout MultipartFormData) throws -> Void
     ) async throws -> HTTPRequestOperation {
@@ -137,7 +137,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func upload<Pieces: AsyncSequence & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from pieces: Pieces, length: Int64? = nil,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        parameters: RequestParameters? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation
     where Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8, Pieces.AsyncIterator: SendableMetatype {
@@ -151,7 +151,7 @@ extension HTTPManager {
     /// value of the response.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable, Pieces: AsyncSequence & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from pieces: Pieces, length: Int64? = nil,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        parameters: RequestParameters? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
     ) async throws -> Value
     where Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8, Pieces.AsyncIterator: SendableMetatype {
@@ -167,7 +167,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func upload<Pieces: AsyncSequence & SendableMetatype>(
         _ url: some URLConvertible, method: HTTPMethod = .post, length: Int64? = nil,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        parameters: RequestParameters? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil,
         making make: @escaping @Sendable () throws -> Pieces
     ) async throws -> HTTPRequestOperation
@@ -182,7 +182,7 @@ extension HTTPManager {
     /// returns the value of the response.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable, Pieces: AsyncSequence & SendableMetatype>(
         _ url: some URLConvertible, method: HTTPMethod = .post, length: Int64? = nil,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        parameters: RequestParameters? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self,
         making make: @escaping @Sendable () throws -> Pieces
     ) async throws -> Value
@@ -212,7 +212,7 @@ extension HTTPManager {
     /// - Throws: `URLError`, the error of the request serializer or the encoder, or, for an unacceptable status code,
     ///   the response serializer's error.
     public nonisolated(nonsending) func bytes(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: RequestParameters? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil
     ) async throws -> (ResponseBytes, HTTPURLResponse) {
         let call = RequestArguments(method, url.urlString, parameters, body, headers, timeout)

@@ -27,7 +27,7 @@ public protocol HTTPManager: RequestConfigurable {
     var requestSerializer: any HTTPRequestSerialization { get set }
     /// The decoder for values in JSON responses.
     var decoder: JSONDecoder { get set }
-    /// The encoder for the `body` of calls.
+    /// The encoder for the `body` of calls, and for `Encodable` values among their parameters.
     var encoder: JSONEncoder { get set }
 
     /// Enqueues operations, such as those created by `makeOperation`, in the given order.

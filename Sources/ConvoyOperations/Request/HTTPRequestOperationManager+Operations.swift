@@ -48,18 +48,20 @@ extension HTTPRequestOperationManager {
         with choose: (inout ManagerState) -> RequestSettings = { $0.settings }
     ) throws -> HTTPRequestOperation {
         let operation: HTTPRequestOperation
+        let parameters = try parameters(of: call)
         if isPlain {
             let (template, settings, handlers) = state.withLock { ($0.template, choose(&$0), $0.handlers) }
             if let template, let reference = SimpleURLReference(call.url, under: base),
-                let prepared = template.request(call, to: reference, body: body, under: settings)
+                let prepared = template.request(call, parameters, to: reference, body: body, under: settings)
             {
                 let host = reference.leadsToBase ? baseHost : reference.target.place
                 operation = Self.operation(prepared, settings, handlers, host: host)
             } else {
-                operation = Self.operation(TransferRequest(try request(of: call, body: body)), settings, handlers)
+                let request = TransferRequest(try request(of: call, parameters, body: body))
+                operation = Self.operation(request, settings, handlers)
             }
         } else {
-            operation = makeOperation(request: try request(of: call, body: body))
+            operation = makeOperation(request: try request(of: call, parameters, body: body))
         }
         call.apply(to: operation)
         return operation
@@ -69,9 +71,10 @@ extension HTTPRequestOperationManager {
     private var isPlain: Bool { type(of: self) == HTTPRequestOperationManager.self }
 
     /// Returns the request of a call as created by the request serializer.
-    func request(of call: RequestArguments, body: RequestBody?) throws -> URLRequest {
+    func request(
+        of call: RequestArguments, _ parameters: ParameterValue?, body: RequestBody?
+    ) throws -> URLRequest {
         let url = try url(for: call.url)
-        let parameters = call.parameters == nil ? nil : try ParameterValue.converting(call.parameters)
         let request =
             if let body {
                 try requestSerializer.http.request(
@@ -87,11 +90,23 @@ extension HTTPRequestOperationManager {
         _ call: RequestArguments, _ constructingBody: (inout MultipartFormData) throws -> Void
     ) throws -> HTTPRequestOperation {
         let request = try requestSerializer.multipartFormRequest(
-            method: call.method, url: try url(for: call.url), parameters: try ParameterValue.converting(call.parameters),
+            method: call.method, url: try url(for: call.url), parameters: try parameters(of: call),
             headers: call.headers, constructingBody: constructingBody)
         let operation = makeOperation(request: withoutWithheldFields(request, call.headers))
         call.apply(to: operation)
         return operation
+    }
+
+    /// Returns the parameters of a call as the serializer receives them; nil for a call without parameters.
+    func parameters(of call: RequestArguments) throws -> ParameterValue? {
+        try call.parameters?.tree { value in
+            let (serializer, encoder) = state.withLock { ($0.requestSerializer, $0.encoder) }
+            // Other formats, such as property lists, can have types of their own for dates and data.
+            guard serializer is HTTPRequestSerializer || serializer is JSONRequestSerializer else {
+                return try ParameterValue(encoding: value)
+            }
+            return try ParameterValue(encoding: value, by: encoder)
+        } ?? nil
     }
 
     /// Returns the encoded `body` of a call; nil for a call without a body.
@@ -159,14 +174,14 @@ extension HTTPRequestOperationManager {
 struct RequestArguments {
     let method: HTTPMethod
     let url: String
-    let parameters: Any?
+    let parameters: RequestParameters?
     let body: (any Encodable)?
     let headers: [String: String?]
     let timeout: RequestTimeout?
 
     init(
-        _ method: HTTPMethod, _ url: String, _ parameters: Any?, _ body: (any Encodable)?, _ headers: [String: String?],
-        _ timeout: RequestTimeout?
+        _ method: HTTPMethod, _ url: String, _ parameters: RequestParameters?, _ body: (any Encodable)?,
+        _ headers: [String: String?], _ timeout: RequestTimeout?
     ) {
         (self.method, self.url, self.parameters) = (method, url, parameters)
         (self.body, self.headers, self.timeout) = (body, headers, timeout)

@@ -68,6 +68,9 @@ extension HTTPRequestOperationManager {
     /// (`HTTPError.decoded(as:)`). It can be configured in place: `manager.decoder.keyDecodingStrategy =
     /// .convertFromSnakeCase`.
     ///
+    /// The initial decoder accepts dates in the format of RFC 3339 and, like a plain `JSONDecoder`, numbers of seconds
+    /// since 2001.
+    ///
     /// If this is a plain `JSONDecoder`, only its strategies are used: a faster decoder, with the same values and
     /// errors, decodes the responses. See `DecodableResponseSerializer`.
     public final var decoder: JSONDecoder {
@@ -75,8 +78,10 @@ extension HTTPRequestOperationManager {
         set { updateSettings { $0.values.decoder = newValue } }
     }
 
-    /// The JSON encoder for the `body` of calls. It can be configured in place: `manager.encoder.keyEncodingStrategy =
-    /// .convertToSnakeCase`.
+    /// The JSON encoder for the `body` of calls, and for `Encodable` values among their parameters. It can be
+    /// configured in place: `manager.encoder.keyEncodingStrategy = .convertToSnakeCase`.
+    ///
+    /// The initial encoder writes dates in the format of RFC 3339, as in `2013-01-01T00:00:00Z`.
     public final var encoder: JSONEncoder {
         get { state.withLock { $0.encoder } }
         set { change { $0.encoder = newValue } }

@@ -56,7 +56,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         values.serializer = PreparedSerializer(JSONResponseSerializer())
         values.holder.addsUserAgent = false
         values.holder.secretScope = SecretScope(base: self.baseURL, origins: [])
-        values.decoder = JSONDecoder()
+        values.decoder = JSONDecoder.acceptingInternetDates()
         values.cookies = CookieKeeperReference(CookieStore())
         values.credentials = CredentialStore()
         values.completionQueue = completionQueue
@@ -188,7 +188,7 @@ struct ManagerState {
     /// The handlers inherited by operations, if any.
     var handlers: InheritedHandlers?
     var reachabilityManager = NetworkReachabilityManager.shared
-    var encoder = JSONEncoder()
+    var encoder = JSONEncoder.withInternetDates()
     /// The transport that replaces the shared network thread, if any.
     var transport: (any Transport)? {
         didSet { settings.values.holder.transport = transport ?? NetworkThread.shared }

@@ -67,18 +67,20 @@ final class RequestTemplate: Sendable {
     /// the request.
     ///
     /// - Parameters:
+    ///   - parameters: The parameters of the call.
     ///   - reference: The URL of the call.
     ///   - body: The body, if it replaces the parameters, which then become the query.
     ///   - settings: The settings, which determine the origins that receive secrets.
     func request(
-        _ call: RequestArguments, to reference: SimpleURLReference, body: RequestBody?, under settings: RequestSettings
+        _ call: RequestArguments, _ parameters: ParameterValue?, to reference: SimpleURLReference, body: RequestBody?,
+        under settings: RequestSettings
     ) -> TransferRequest? {
         guard call.method == .get || Self.methods.contains(call.method) else { return nil }
         var (query, data, contentType) = ("", Data?.none, String?.none)
-        let isBare = isGetBare && call.method == .get && call.parameters == nil && body == nil
+        let isBare = isGetBare && call.method == .get && parameters == nil && body == nil
         if !isBare {
             // If the parameters are invalid, the serializer reports the error.
-            guard let parts = try? parts(of: call, body) else { return nil }
+            guard let parts = try? http.plainParts(call.method, parameters, body: body, json: json) else { return nil }
             (query, data, contentType) = (parts.query, parts.body?.data, parts.body?.contentType)
         }
         // The base URL's target is always in the scope.
@@ -91,13 +93,6 @@ final class RequestTemplate: Sendable {
         return TransferRequest(
             address: address, isSentAsWritten: reference.isSentAsWritten, method: call.method.rawValue, header: header,
             body: data, timeoutInterval: timeoutInterval)
-    }
-
-    private func parts(
-        of call: RequestArguments, _ body: RequestBody?
-    ) throws -> (query: String, body: (data: Data, contentType: String)?)? {
-        let parameters = call.parameters == nil ? nil : try ParameterValue.converting(call.parameters)
-        return try http.plainParts(call.method, parameters, body: body, json: json)
     }
 
     /// Returns whether a field other than the call's own is secret.

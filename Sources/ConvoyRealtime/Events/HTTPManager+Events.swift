@@ -23,7 +23,7 @@ extension HTTPManager {
     ///   - headers: Fields that override the serializer's; nil removes a field.
     /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's.
     public func makeEventSource(
-        _ url: some URLConvertible, method: HTTPMethod = .get, parameters: [String: Any?]? = nil,
+        _ url: some URLConvertible, method: HTTPMethod = .get, parameters: RequestParameters? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:]
     ) throws -> EventSource {
         var headers = headers
@@ -47,7 +47,7 @@ extension HTTPManager {
     ///   ``makeEventSource(_:method:parameters:body:headers:)``.
     @discardableResult
     public func eventSource(
-        _ url: some URLConvertible, method: HTTPMethod = .get, parameters: [String: Any?]? = nil,
+        _ url: some URLConvertible, method: HTTPMethod = .get, parameters: RequestParameters? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:],
         handler: (@Sendable (_ source: EventSource, _ event: ServerSentEvent) -> Void)? = nil
     ) -> EventSource {
@@ -70,7 +70,7 @@ extension HTTPManager {
     ///
     /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's.
     public func events(
-        _ url: some URLConvertible, method: HTTPMethod = .get, parameters: [String: Any?]? = nil,
+        _ url: some URLConvertible, method: HTTPMethod = .get, parameters: RequestParameters? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:]
     ) throws -> ServerSentEvents {
         let source = try makeEventSource(url, method: method, parameters: parameters, body: body, headers: headers)

@@ -27,7 +27,7 @@ extension HTTPManager {
     ///     changes or 8 MiB behind, it gets the newest value instead.
     /// - Throws: `URLError.badURL`, or the request serializer's error.
     public func makeSubscription<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
+        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: RequestParameters? = nil,
         headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil, as type: Value.Type,
         handler: (@Sendable (_ subscription: ValueSubscription<Value>, _ change: SubscriptionChange) -> Void)? = nil
     ) throws -> ValueSubscription<Value> {
@@ -46,7 +46,7 @@ extension HTTPManager {
     /// ```
     @discardableResult
     public func subscribe<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
+        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: RequestParameters? = nil,
         headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil, as type: Value.Type,
         handler: (@Sendable (_ subscription: ValueSubscription<Value>, _ change: SubscriptionChange) -> Void)? = nil
     ) -> ValueSubscription<Value> {
@@ -66,7 +66,7 @@ extension HTTPManager {
     /// Creates a subscription to a JSON document as a tree, without enqueuing it. For the parameters, see
     /// ``makeSubscription(_:method:parameters:headers:valueURL:as:handler:)``.
     public func makeSubscription(
-        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
+        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: RequestParameters? = nil,
         headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil,
         handler: (@Sendable (_ subscription: ValueSubscription<JSON>, _ change: SubscriptionChange) -> Void)? = nil
     ) throws -> ValueSubscription<JSON> {
@@ -79,7 +79,7 @@ extension HTTPManager {
     /// ``subscribe(_:method:parameters:headers:valueURL:as:handler:)``.
     @discardableResult
     public func subscribe(
-        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
+        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: RequestParameters? = nil,
         headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil,
         handler: (@Sendable (_ subscription: ValueSubscription<JSON>, _ change: SubscriptionChange) -> Void)? = nil
     ) -> ValueSubscription<JSON> {
@@ -120,7 +120,7 @@ extension HTTPManager {
 
     /// Creates the request for the value, which bypasses caches.
     private func makeFetch(
-        _ url: String, _ parameters: [String: Any?]?, _ headers: [String: String?]
+        _ url: String, _ parameters: RequestParameters?, _ headers: [String: String?]
     ) throws -> HTTPRequestOperation {
         var headers = headers
         for (name, value) in ["Accept": "application/json", "Cache-Control": "no-cache"]

@@ -256,8 +256,7 @@ extension ParameterValue: CustomStringConvertible {
 }
 
 extension ParameterValue {
-    /// Converts any value that can be expressed as parameters. Calls with `[String: Any?]` and `Encodable` parameters
-    /// use this method.
+    /// Converts any value that can be expressed as parameters. ``RequestParameters`` are converted in the same way.
     ///
     /// The supported types are dictionaries with `String` keys, arrays and array slices, sets, strings, numbers,
     /// booleans, `Data`, `Date`, `URL`, the corresponding Foundation classes, enumerations with raw values of these
@@ -268,34 +267,63 @@ extension ParameterValue {
     /// - Throws: An `NSError` in ``URLRequestSerializationErrorDomain`` that names the key of an unsupported value or
     ///   of a value nested deeper than ``maximumDepth``; the error of an `Encodable` value's `encode(to:)`.
     public static func converting(_ value: Any?) throws -> ParameterValue? {
-        try convert(value, at: [])
+        try convert(value, at: []) { try ParameterValue(encoding: $0) }
     }
 
-    private static func convert(_ value: Any?, at path: [String]) throws -> ParameterValue? {
+    /// A closure that encodes a value of a type that is not known.
+    package typealias Encode = (any Encodable) throws -> ParameterValue
+
+    /// Converts an array.
+    static func converting(_ values: [Any?], encodingWith encode: Encode) throws -> ParameterValue {
+        try array(of: values, at: [], encode)
+    }
+
+    /// Converts a dictionary.
+    static func converting(_ values: [String: Any?], encodingWith encode: Encode) throws -> ParameterValue {
+        try convert(values, at: [], encode)
+    }
+
+    /// Converts the members of a dictionary. If a key is repeated, its last value is used.
+    static func converting(_ members: [(String, Any?)], encodingWith encode: Encode) throws -> ParameterValue {
+        var converted = [String: ParameterValue](minimumCapacity: members.count)
+        for (key, value) in members {
+            converted[key] = try value.flatMap(common) ?? convert(value, at: [key], encode)
+        }
+        return .dictionary(converted)
+    }
+
+    /// Encodes a value; nil if the value is nil.
+    static func encoding(_ value: any Encodable, with encode: Encode) throws -> ParameterValue? {
+        guard let optional = value as? any OptionalValue else { return try encode(value) }
+        guard let wrapped = optional.wrapped else { return nil }
+        return try (wrapped as? any Encodable).flatMap { try encoding($0, with: encode) }
+    }
+
+    private static func convert(_ value: Any?, at path: [String], _ encode: Encode) throws -> ParameterValue? {
         guard let value else { return nil }
         // Handle the most common type first, because the casts below are slow.
         if type(of: value) == [String: Any?].self, let values = value as? [String: Any?] {
-            return try convert(values, at: path)
+            return try convert(values, at: path, encode)
         }
         // An optional inside `Any` can be nested to any depth.
-        if let optional = value as? any OptionalValue { return try convert(optional.wrapped, at: path) }
+        if let optional = value as? any OptionalValue { return try convert(optional.wrapped, at: path, encode) }
         guard path.count <= maximumDepth else {
             throw NSError.request(.parametersTooDeep, "The parameters are nested deeper than \(maximumDepth) levels.")
         }
         if type(of: value) is NSNumber.Type, let value = value as? NSNumber { return number(value) }
         if let scalar = scalar(value) { return scalar }
         switch value {
-        case let values as [String: Any?]: return try convert(values, at: path)
-        case let values as [Any?]: return try array(of: values, at: path)
+        case let values as [String: Any?]: return try convert(values, at: path, encode)
+        case let values as [Any?]: return try array(of: values, at: path, encode)
         case let values as Set<AnyHashable>:
-            return .set(Set(try values.map { try convert($0.base, at: path + ["set"]) ?? .null }))
+            return .set(Set(try values.map { try convert($0.base, at: path + ["set"], encode) ?? .null }))
         case let value as any Encodable:
-            return try ParameterValue(encoding: value)
+            return try encode(value)
         case let value as any RawRepresentable:
-            return try convert(value.rawValue, at: path)
+            return try convert(value.rawValue, at: path, encode)
         // This case handles array slices and other ordered collections.
         case let values as any RandomAccessCollection:
-            return try array(of: values.map { $0 }, at: path)
+            return try array(of: values.map { $0 }, at: path, encode)
         default:
             let place = path.isEmpty ? "The parameters are" : "The parameter \(path.joined(separator: ".")) is"
             throw NSError.request(
@@ -304,11 +332,13 @@ extension ParameterValue {
         }
     }
 
-    private static func array(of values: [Any?], at path: [String]) throws -> ParameterValue {
-        .array(try values.enumerated().map { try convert($0.element, at: path + [String($0.offset)]) ?? .null })
+    private static func array(of values: [Any?], at path: [String], _ encode: Encode) throws -> ParameterValue {
+        .array(try values.enumerated().map { try convert($0.element, at: path + [String($0.offset)], encode) ?? .null })
     }
 
-    private static func convert(_ values: [String: Any?], at path: [String]) throws -> ParameterValue {
+    private static func convert(
+        _ values: [String: Any?], at path: [String], _ encode: Encode
+    ) throws -> ParameterValue {
         guard path.count <= maximumDepth else {
             throw NSError.request(.parametersTooDeep, "The parameters are nested deeper than \(maximumDepth) levels.")
         }
@@ -327,7 +357,7 @@ extension ParameterValue {
             if path.count < maximumDepth, let value, let leaf = common(value) {
                 converted[key] = leaf
             } else {
-                converted[key] = try convert(value, at: path + [key])
+                converted[key] = try convert(value, at: path + [key], encode)
             }
         }
         return .dictionary(converted)

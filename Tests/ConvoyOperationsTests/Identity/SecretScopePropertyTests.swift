@@ -98,7 +98,7 @@ import Testing
             }
         }
         let operation = try manager.makeOperation(
-            chain.method, chain.url, parameters: nil as [String: Any?]?, headers: [SecretChain.ofCall: "own"])
+            chain.method, chain.url, headers: [SecretChain.ofCall: "own"])
         var sent = operation
         if let prepared = chain.prepared {
             let url = try SecretChain.url(of: prepared, "/d/prepared")

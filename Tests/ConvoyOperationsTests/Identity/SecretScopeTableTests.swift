@@ -65,7 +65,7 @@ import Testing
     private static func answers(_ manager: HTTPRequestOperationManager, at url: URL) -> Answers {
         var answers: Answers = []
         let text = url.absoluteString
-        func sends(_ method: HTTPMethod, _ parameters: [String: Any?]?) -> Bool {
+        func sends(_ method: HTTPMethod, _ parameters: RequestParameters?) -> Bool {
             let call = RequestArguments(method, text, parameters, nil, [:], nil)
             return Self.sends((try? manager.makeOperation(call))?.request)
         }

@@ -31,7 +31,8 @@ import Testing
         server.route("/api/page", .text("page"))
         let operations = [
             try manager.makeOperation(.get, "page", responseSerializer: HTTPResponseSerializer()),
-            try manager.makeOperation(.get, "page", parameters: Page(), responseSerializer: HTTPResponseSerializer()),
+            try manager.makeOperation(
+                .get, "page", parameters: .encoding(Page()), responseSerializer: HTTPResponseSerializer()),
         ]
         for operation in operations {
             manager.enqueue(operation)

@@ -94,7 +94,7 @@ import Testing
             guard let manager = managers.randomElement(using: &random) else { return }
             let (call, body) = Self.call(&random)
             let what: Comment = "\(call) under \(manager)"
-            let made = Result { try manager.request(of: call, body: body) }
+            let made = Result { try manager.request(of: call, manager.parameters(of: call), body: body) }
             let operation = Result { try manager.makeOperation(call, body: body) }
             switch (made, operation) {
             case (.failure(let one), .failure(let other)):
@@ -183,17 +183,17 @@ import Testing
             "http://other/a", "a b",
             "//other/b", "../a", "a#b", "",
         ]
-        var parameters: Any?
+        var parameters: RequestParameters?
         switch Int.random(in: 0..<6, using: &random) {
         case 0, 1: break
-        case 2: parameters = ParameterValue.dictionary(["tree": ["of": 1, "values": [1, 2]]])
-        case 3: parameters = [String: Any?]()
+        case 2: parameters = .init(.dictionary(["tree": ["of": 1, "values": [1, 2]]]))
+        case 3: parameters = [:]
         default:
             var values: [String: Any?] = [:]
             for _ in 0..<Int.random(in: 1...4, using: &random) {
                 values[["a", "b", "key", "a b", "é", "x[y]"].randomElement(using: &random) ?? ""] = value(&random)
             }
-            parameters = values
+            parameters = .init(values)
         }
         var headers: [String: String?] = [:]
         if Bool.random(using: &random) {

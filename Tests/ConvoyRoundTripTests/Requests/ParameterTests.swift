@@ -25,14 +25,14 @@ import Testing
     ]
 
     @Test func `a nested form decodes back to its parameters`() async throws {
-        let echo: Echo = try await manager.post("post", parameters: Self.nested)
+        let echo: Echo = try await manager.post("post", parameters: .init(Self.nested))
         #expect(echo.form == Self.flat)
         #expect(echo.header("Content-Type") == "application/x-www-form-urlencoded")
         #expect(echo.args.isEmpty && echo.data == "")
     }
 
     @Test func `a nested query decodes back to its parameters`() async throws {
-        let echo: Echo = try await manager.get("get?first=1#fragment", parameters: Self.nested)
+        let echo: Echo = try await manager.get("get?first=1#fragment", parameters: .init(Self.nested))
         var expected = Self.flat
         expected["first"] = "1"
         #expect(echo.args == expected)
@@ -49,8 +49,8 @@ import Testing
         serializer.queryStringStyle = style
         manager.requestSerializer = serializer
         let parameters: ParameterValue = ["a": [1, 2], "b": ["c": 3]]
-        let get: Echo = try await manager.get("get", parameters: parameters)
-        let post: Echo = try await manager.post("post", parameters: parameters)
+        let get: Echo = try await manager.get("get", parameters: .init(parameters))
+        let post: Echo = try await manager.post("post", parameters: .init(parameters))
         #expect(get.args == expected && post.form == expected)
     }
 
@@ -67,7 +67,7 @@ import Testing
             "name": "Ada", "nothing": .null, "ok": true, "n": -3, "pi": 3.5, "list": [1, "two", [.null, false]],
             "deep": ["er": ["still": [:]]], "text": .string(Self.awkward),
         ]
-        let echo: Echo = try await manager.post("post", parameters: parameters)
+        let echo: Echo = try await manager.post("post", parameters: .init(parameters))
         #expect(
             echo.json == [
                 "name": "Ada", "nothing": nil, "ok": true, "n": -3, "pi": 3.5, "list": [1, "two", [nil, false]],
@@ -85,7 +85,7 @@ import Testing
         struct Answer: Decodable, Sendable { var json: User }
         manager.requestSerializer = JSONRequestSerializer()
         let user = User(name: "Ada 👩🏽‍🚀", ages: [1, 2, 3], note: nil)
-        let answer: Answer = try await manager.put("put", parameters: try ParameterValue(encoding: user))
+        let answer: Answer = try await manager.put("put", parameters: .encoding(user))
         #expect(answer.json == user)
     }
 
@@ -96,7 +96,7 @@ import Testing
             "name": "Ada é", "list": [1, 2.5, true], "bytes": .data(Data([0, 1, 254, 255])),
             "date": .date(Date(timeIntervalSince1970: 1_000_000)),
         ]
-        let echo: Echo = try await manager.post("anything", parameters: parameters)
+        let echo: Echo = try await manager.post("anything", parameters: .init(parameters))
         #expect(echo.header("Content-Type") == "application/x-plist")
         let body = try #require(echo.body)
         let tree = try PropertyListSerialization.propertyList(from: body, options: [], format: nil)
@@ -113,7 +113,7 @@ import Testing
         serializer.http.compressesBody = true
         manager.requestSerializer = serializer
         let parameters: ParameterValue = ["text": .string(String(repeating: "all work and no play ", count: 500))]
-        let echo: Echo = try await manager.post("anything", parameters: parameters)
+        let echo: Echo = try await manager.post("anything", parameters: .init(parameters))
         #expect(echo.header("Content-Encoding") == "gzip")
         #expect(echo.header("Content-Type") == "application/json")
         let body = try #require(echo.body)

@@ -12,7 +12,7 @@ import Testing
     init() throws { manager = try Shared.manager() }
 
     @Test func `every verb reaches its endpoint`() async throws {
-        let parameters: ParameterValue = ["a": "b c"]
+        let parameters: RequestParameters = ["a": "b c"]
         let get: Echo = try await manager.get("get", parameters: parameters)
         let post: Echo = try await manager.post("post", parameters: parameters)
         let put: Echo = try await manager.put("put", parameters: parameters)

@@ -64,7 +64,7 @@ extension HTTPRequestOperationManager {
 
     /// Sends a request like `response`, but returns the error of a request that should fail.
     func failure(
-        _ method: HTTPMethod, _ path: String, parameters: ParameterValue? = nil, headers: [String: String?] = [:],
+        _ method: HTTPMethod, _ path: String, parameters: RequestParameters? = nil, headers: [String: String?] = [:],
         _ change: (HTTPRequestOperation) throws -> Void = { _ in }
     ) async throws -> (operation: HTTPRequestOperation, error: (any Error)?) {
         let operation = try makeOperation(method, path, parameters: parameters, headers: headers)

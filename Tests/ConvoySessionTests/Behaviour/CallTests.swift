@@ -52,18 +52,18 @@ import Testing
         try await api.get("items", parameters: ["null": ParameterValue.null, "nil": nil, "order": Order.newest])
         #expect(try query() == ["null", "order=newest"])
         let texts = ["a": "b c"]
-        try await api.get("items", parameters: texts)
+        try await api.get("items", parameters: .init(texts))
         #expect(try query() == ["a=b c"])
         let mixed: [String: Any] = ["n": 1, "d": 0.5, "on": true, "inner": ["x": user, "y": page] as [String: Any]]
-        try await api.get("items", parameters: mixed)
+        try await api.get("items", parameters: .init(mixed))
         #expect(try query() == ["d=0.5", "inner[x]=ada", "inner[y]=2", "n=1", "on=1"])
-        try await api.get("items", parameters: Item(itemName: "x", pageCount: nil))
-        #expect(try query() == ["itemName=x"])
+        try await api.get("items", parameters: .encoding(Item(itemName: "x", pageCount: nil)))
+        #expect(try query() == ["item_name=x"])
         let optional: Item? = nil
-        try await api.get("items", parameters: optional)
+        try await api.get("items", parameters: .encoding(optional))
         #expect(try sent.query == nil)
         let tree: ParameterValue = ["a": ["b": [1, "two"]]]
-        try await api.get("items", parameters: tree)
+        try await api.get("items", parameters: .init(tree))
         #expect(try query() == ["a[b][]=1", "a[b][]=two"])
     }
 
@@ -80,7 +80,7 @@ import Testing
         }
         await post(api)
         #expect(try sent.text.removingPercentEncoding == "a[b]=1&a[c]=x")
-        #expect(throws: NSError.self) { try api.makeOperation(.post, "items", parameters: .double(.nan)).request }
+        #expect(throws: NSError.self) { try api.makeOperation(.post, "items", parameters: .init(.double(.nan))).request }
     }
 
     @Test(arguments: ManagerKind.allCases)
@@ -88,7 +88,7 @@ import Testing
         let api = api(kind)
         final class Thing: Sendable {}
         let parameters: [String: Any] = ["outer": ["inner": Thing()]]
-        let error = await #expect(throws: NSError.self) { try await api.get("items", parameters: parameters) }
+        let error = await #expect(throws: NSError.self) { try await api.get("items", parameters: .init(parameters)) }
         #expect(error?.domain == URLRequestSerializationErrorDomain)
         #expect(error?.localizedDescription.contains("outer.inner is of type Thing") == true)
         #expect(server.requests.isEmpty)
@@ -128,6 +128,83 @@ import Testing
         api.requestSerializer = JSONRequestSerializer()
         try await api.post("items", parameters: ["a": 1])
         #expect(try sent.text == #"{"a":1}"# && sent.headers["Content-Type"] == "application/json")
+    }
+
+    /// A value whose encoding depends on every strategy of an encoder.
+    struct Event: Codable, Sendable, Equatable {
+        var startTime = Date(timeIntervalSince1970: 1_356_998_400.25)
+        var allDates = [Date(timeIntervalSince1970: 0)]
+        var rawData = Data([1, 2, 255])
+        var ratio = 0.1
+    }
+
+    /// Returns the fields of a form with the members of an object.
+    private static func fields(_ body: JSON) -> [String] {
+        func text(_ value: JSON) -> String { if case .string(let text) = value { text } else { value.description } }
+        guard case .object(let object) = body else { return [] }
+        return object.members.flatMap { member in
+            guard case .array(let values) = member.value else { return ["\(member.key)=\(text(member.value))"] }
+            return values.map { "\(member.key)[]=\(text($0))" }
+        }.sorted()
+    }
+
+    @Test(arguments: ManagerKind.allCases)
+    func `a value is encoded alike as parameters, as a part of parameters, and as the body`(kind: ManagerKind) async throws {
+        let dates: [JSONEncoder.DateEncodingStrategy?] = [
+            nil, .deferredToDate, .iso8601, .secondsSince1970, .millisecondsSince1970,
+            .custom { date, encoder in try "at \(date.timeIntervalSince1970)".encode(to: encoder) },
+        ]
+        for (number, strategy) in dates.enumerated() {
+            let api = kind.make(server.url)
+            if let strategy { api.encoder.dateEncodingStrategy = strategy }
+            if number == 2 { api.encoder.keyEncodingStrategy = .convertToSnakeCase }
+            try await api.post("items", body: Event())
+            let body = try JSON(parsing: try sent.body)
+            let flat = Self.fields(body)
+            try await api.get("items", parameters: .encoding(Event()))
+            #expect(try query() == flat, "\(number)")
+            try await api.post("items", parameters: .encoding(Event()))
+            #expect(try sent.text.split(separator: "&").map { $0.removingPercentEncoding ?? "" }.sorted() == flat)
+            api.requestSerializer = JSONRequestSerializer()
+            try await api.post("items", parameters: .encoding(Event()))
+            #expect(try JSON(parsing: try sent.body) == body, "\(number)")
+            try await api.post("items", parameters: ["event": Event(), "list": [Event()]])
+            #expect(try JSON(parsing: try sent.body) == ["event": body, "list": [body]], "\(number)")
+        }
+    }
+
+    @Test(arguments: ManagerKind.allCases)
+    func `by default, dates are sent in the format of RFC 3339, and decoded from it`(kind: ManagerKind) async throws {
+        let api = kind.make(server.url)
+        server.echo(at: "/echo")
+        struct Answer: Decodable, Sendable { var text: String }
+        api.requestSerializer = JSONRequestSerializer()
+        let date = Event().startTime
+        let answers: [Answer] = [
+            try await api.post("echo", body: ["at": date]), try await api.post("echo", parameters: ["at": date]),
+            try await api.post("echo", parameters: .encoding(["at": date])),
+        ]
+        for answer in answers {
+            #expect(answer.text == #"{"at":"2013-01-01T00:00:00.250Z"}"#)
+            server.route("/dates", .json(text: answer.text))
+            #expect(try await api.get("dates", as: [String: Date].self) == ["at": date])
+        }
+        server.route("/dates", .json(text: #"["2013-01-01T02:00:00+02:00", 378691200]"#))
+        let same = Date(timeIntervalSince1970: 1_356_998_400)
+        #expect(try await api.get("dates", as: [Date].self) == [same, same])
+        server.route("/dates", .json(text: #"["yesterday"]"#))
+        await #expect(throws: HTTPError.self) { try await api.get("dates", as: [Date].self) }
+        let never = ["at": Date(timeIntervalSince1970: 1e15)]
+        await #expect(throws: EncodingError.self) { try await api.post("echo", body: never) }
+        await #expect(throws: EncodingError.self) { try await api.post("echo", parameters: .encoding(never)) }
+    }
+
+    @Test(arguments: ManagerKind.allCases)
+    func `a property list keeps the types of an encoded value`(kind: ManagerKind) async throws {
+        let api = kind.make(server.url)
+        api.requestSerializer = PropertyListRequestSerializer(format: .binary)
+        try await api.post("items", parameters: .encoding(Event()))
+        #expect(try PropertyListDecoder().decode(Event.self, from: try sent.body) == Event())
     }
 
     // MARK: Bodies

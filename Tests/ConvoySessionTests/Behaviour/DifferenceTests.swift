@@ -107,7 +107,8 @@ import Testing
         let api = way.manager.make(server.url("/v1"))
         trial.change(api)
         let outcome = await api.outcome(
-            way.form, trial.method, trial.url, parameters: trial.parameters, headers: trial.headers,
+            way.form, trial.method, trial.url, parameters: trial.parameters.map { RequestParameters($0) },
+            headers: trial.headers,
             timeout: trial.timeout)
         let error = outcome.error.map { $0 as NSError }
         // For failures other than unacceptable responses, an async call reports only the error.

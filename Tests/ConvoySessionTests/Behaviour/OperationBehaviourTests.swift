@@ -29,7 +29,7 @@ import Testing
     @Test(arguments: ManagerKind.allCases)
     func `every verb accepts nested parameters with handlers`(kind: ManagerKind) async throws {
         func check(_ api: some HTTPManager) async throws {
-            let parameters: ParameterValue = ["a": "b c"]
+            let parameters: RequestParameters = ["a": "b c"]
             let calls = Locked(0)
             let requests = [
                 api.get("echo", parameters: parameters, success: { _, _ in calls.withLock { $0 += 1 } }),
@@ -49,7 +49,7 @@ import Testing
     @Test(arguments: ManagerKind.allCases)
     func `every verb has an async form`(kind: ManagerKind) async throws {
         let api = api(kind)
-        let parameters: ParameterValue = ["a": 1]
+        let parameters: RequestParameters = ["a": 1]
         let get: Echo = try await api.get("echo", parameters: parameters)
         let post: Echo = try await api.post("echo", parameters: parameters)
         let put: Echo = try await api.put("echo", parameters: parameters)

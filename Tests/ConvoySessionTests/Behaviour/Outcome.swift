@@ -27,7 +27,7 @@ extension HTTPManager {
     /// Sends a request in a form, and waits for its end. In the form of an operation, the request first waits for
     /// another one.
     func outcome(
-        _ form: RequestForm, _ method: HTTPMethod = .get, _ url: String, parameters: [String: Any?]? = nil,
+        _ form: RequestForm, _ method: HTTPMethod = .get, _ url: String, parameters: RequestParameters? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil
     ) async -> Outcome {
         switch form {
@@ -57,7 +57,7 @@ extension HTTPManager {
 
     /// Sends a request in the form with handlers.
     private func outcome(
-        _ method: HTTPMethod, _ url: String, _ parameters: [String: Any?]?, _ body: (any Encodable)?,
+        _ method: HTTPMethod, _ url: String, _ parameters: RequestParameters?, _ body: (any Encodable)?,
         _ headers: [String: String?], _ timeout: RequestTimeout?
     ) async -> Outcome {
         let calls = HandlerCalls()

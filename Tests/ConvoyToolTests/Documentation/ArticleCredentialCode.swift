@@ -48,8 +48,8 @@ extension ArticleCode {
         // Article: Credentials
         manager.authenticator = Authenticator { [weak manager] old in
             guard let manager else { throw URLError(.cancelled) }
-            let parameters = ["refresh_token": old?.refreshToken ?? stored]
-            let grant: Grant = try await manager.post("token", parameters: parameters)
+            let token = old?.refreshToken ?? stored
+            let grant: Grant = try await manager.post("token", parameters: ["refresh_token": token])
             return AccessToken(grant.token, expiresIn: grant.seconds, refreshToken: grant.refreshToken)
         }
         // Article: end
