@@ -132,7 +132,7 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
         return request.value(forHTTPHeaderField: "Content-Length").flatMap { Int64($0) } ?? Self.transferSizeUnknown
     }
 
-    /// The progress of the response's body, in bytes. Its `cancel()`, `pause()` and `resume()` act on the task.
+    /// The progress of the transfer: the bytes sent and received. Its `cancel()`, `pause()` and `resume()` act on the task.
     public final var progress: Progress {
         let progress = operation.progress
         progress.cancellationHandler = { [weak self] in self?.cancel() }

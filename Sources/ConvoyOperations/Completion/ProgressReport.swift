@@ -11,6 +11,8 @@ final class ProgressReport: Sendable {
         var download = ProgressAccumulator()
         var upload = ProgressAccumulator()
         var progress: Progress?
+        /// The units of the `Progress`: the bytes transferred in both directions.
+        var units = (completed: Int64(0), total: Int64?.none)
         var isProgressWaiting = false
         /// The followers of the progress, until the operation finishes.
         var followers: [Int: ProgressFollower] = [:]
@@ -32,12 +34,13 @@ final class ProgressReport: Sendable {
         if let handler = operation.downloadProgressHandler {
             note(\.download, bytes, total, expected, handler, operation)
         }
-        if hasProgress.load(ordering: .acquiring) { move(to: total, of: expected) }
+        if hasProgress.load(ordering: .acquiring) { move(to: operation.transferProgress) }
         tellFollowers(of: operation)
     }
 
     func noteUpload(_ bytes: Int64, total: Int64, expected: Int64?, of operation: URLConnectionOperation) {
         if let handler = operation.uploadProgressHandler { note(\.upload, bytes, total, expected, handler, operation) }
+        if hasProgress.load(ordering: .acquiring) { move(to: operation.transferProgress) }
         tellFollowers(of: operation)
     }
 
@@ -119,31 +122,29 @@ final class ProgressReport: Sendable {
             return progress
         }
         hasProgress.store(true, ordering: .releasing)
-        // Report the received bytes now, because the server may not send more for a while.
-        let received = operation.transferProgress
-        if received.bytesReceived > 0 {
-            move(to: received.bytesReceived, of: received.bytesExpectedToReceive, isFirst: true)
-        }
+        // Report the transferred bytes now, because no more may be transferred for a while.
+        let transferred = operation.transferProgress
+        if transferred.units.completed > 0 { move(to: transferred, isFirst: true) }
         if operation.isFinished { finish(of: operation) }
         return progress
     }
 
     /// - Parameter isFirst: Whether to report only if no bytes have been reported yet.
-    private func move(to total: Int64, of expected: Int64?, isFirst: Bool = false) {
+    private func move(to transferred: TransferProgress, isFirst: Bool = false) {
         let mustTell = state.withLock { state in
-            if isFirst, state.download.total > 0 { return false }
-            state.download.set(total: total, expected: expected)
+            if isFirst, state.units.completed > 0 { return false }
+            state.units = transferred.units
             defer { state.isProgressWaiting = true }
             return !state.isProgressWaiting
         }
         guard mustTell else { return }
         OperationQueues.progress.submit { [self] in
-            let (progress, flow) = state.withLock { state in
+            let (progress, units) = state.withLock { state in
                 state.isProgressWaiting = false
-                return (state.progress, state.download)
+                return (state.progress, state.units)
             }
-            progress?.totalUnitCount = flow.expected ?? -1
-            progress?.completedUnitCount = flow.total
+            progress?.totalUnitCount = units.total ?? -1
+            progress?.completedUnitCount = units.completed
         }
     }
 
@@ -155,7 +156,7 @@ final class ProgressReport: Sendable {
         guard hasProgress.load(ordering: .acquiring) else { return }
         let isSuccess = operation.error == nil
         OperationQueues.progress.submit { [self] in
-            let (progress, total) = state.withLock { ($0.progress, $0.download.total) }
+            let (progress, total) = state.withLock { ($0.progress, $0.units.completed) }
             guard let progress else { return }
             if isSuccess {
                 progress.totalUnitCount = max(total, 1)
@@ -165,6 +166,16 @@ final class ProgressReport: Sendable {
             progress.pausingHandler = nil
             progress.resumingHandler = nil
         }
+    }
+}
+
+extension TransferProgress {
+    /// The units of a `Progress`: the bytes transferred in both directions, and their total; nil while unknown.
+    fileprivate var units: (completed: Int64, total: Int64?) {
+        let completed = bytesReceived.adding(bytesSent)
+        // The length of the response to an upload is unknown while the upload is sent, so count the upload alone.
+        guard let bytesExpectedToSend else { return (completed, bytesExpectedToReceive) }
+        return (completed, bytesExpectedToSend.adding(bytesExpectedToReceive ?? bytesReceived))
     }
 }
 
@@ -187,9 +198,6 @@ package struct ProgressAccumulator: Sendable {
         defer { isWaiting = true }
         return !isWaiting
     }
-
-    /// Sets the totals without scheduling a report.
-    package mutating func set(total: Int64, expected: Int64?) { (self.total, self.expected) = (total, expected) }
 
     /// Returns the values to report, and resets the count.
     package mutating func take() -> ProgressAccumulator {

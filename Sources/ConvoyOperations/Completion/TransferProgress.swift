@@ -189,7 +189,7 @@ extension TransferProgress {
 
 extension Int64 {
     /// Returns the sum, or `Int64.max` if it overflows.
-    fileprivate func adding(_ other: Int64) -> Int64 {
+    func adding(_ other: Int64) -> Int64 {
         let (sum, isTooLarge) = addingReportingOverflow(other)
         return isTooLarge ? .max : sum
     }

@@ -99,7 +99,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The progress of the response body in bytes. Its `cancel()`, `pause()` and `resume()` act on the operation.
+    /// The progress of the transfer: the bytes sent and received. The length of the response is added when it becomes
+    /// known. Its `cancel()`, `pause()` and `resume()` act on the operation.
     ///
     /// The object is updated on one serial queue shared by all operations, because Foundation's `Progress` is not
     /// thread-safe.

@@ -67,6 +67,8 @@ extension IPNetwork: CustomStringConvertible {
 public enum SecurityTextError: Error, Hashable, Sendable, SelfDescribingError {
     /// The string is not a ``PublicKeyPin``.
     case notAPin(String)
+    /// The pin of a certificate is nil, because its public key cannot be read.
+    case unreadableKey
     /// The string is not a ``HostPattern``.
     case notAHostPattern(String)
     /// The part before the slash of an ``IPNetwork`` is not an address.
@@ -80,6 +82,7 @@ public enum SecurityTextError: Error, Hashable, Sendable, SelfDescribingError {
         switch self {
         case .notAPin(let text):
             "Invalid pin \(text.debugDescription): use \"sha256/\" followed by the Base64 of 32 bytes."
+        case .unreadableKey: "The public key of a certificate cannot be read, so it cannot be pinned."
         case .notAHostPattern(let text):
             "Invalid host pattern \(text.debugDescription): use a form such as \"example.com\", "
                 + "\"*.example.com\" or \"**.example.com\"."

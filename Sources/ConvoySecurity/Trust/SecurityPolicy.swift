@@ -114,6 +114,33 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
         self.pinsExpire = pinsExpire
     }
 
+    /// Creates a policy that pins keys, such as those of certificates.
+    ///
+    /// ```swift
+    /// let pins = try Certificate.certificates(contentsOf: file).map(\.publicKeyPin)
+    /// let policy = try SecurityPolicy(publicKeyPins: pins)
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - publicKeyPins: The pins, as returned by ``Certificate/publicKeyPin``.
+    ///   - backupPins: The pins of keys that are not in use yet.
+    ///   - pinsExpire: The time at which the pins expire; nil for never.
+    /// - Throws: `SecurityTextError.unreadableKey` if a pin is nil.
+    public init(
+        publicKeyPins: [PublicKeyPin?], backupPins: [PublicKeyPin?] = [], pinsExpire: Date? = nil
+    ) throws(SecurityTextError) {
+        self.init(pinningMode: .publicKey)
+        for pin in publicKeyPins { self.publicKeyPins.insert(try Self.readable(pin)) }
+        for pin in backupPins { self.backupPins.insert(try Self.readable(pin)) }
+        self.pinsExpire = pinsExpire
+    }
+
+    /// Returns a pin. A policy without the pin would trust other servers than its author expects.
+    private static func readable(_ pin: PublicKeyPin?) throws(SecurityTextError) -> PublicKeyPin {
+        guard let pin else { throw .unreadableKey }
+        return pin
+    }
+
     /// The policy that trusts the same servers as the system.
     public static let `default` = SecurityPolicy()
 

@@ -40,6 +40,29 @@ public struct MultipartFormData {
 
     // MARK: Parts
 
+    /// Appends data: a value, which has only a name, or a file, which also has a file name and a media type.
+    ///
+    /// ```swift
+    /// form.append(data: Data("Dawn".utf8), name: "title")
+    /// form.append(data: photo, name: "photo", fileName: "dawn.jpg")
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - data: The content of the part.
+    ///   - name: The name of the field.
+    ///   - fileName: The name of the file; nil for a value.
+    ///   - mimeType: The media type; nil for the type of the file name's extension, or for none without a file name.
+    public mutating func append(data: Data, name: String, fileName: String? = nil, mimeType: String? = nil) {
+        var fields = fields(name: name)
+        if let fileName {
+            let type = MIMEType.type(forPathExtension: (fileName as NSString).pathExtension)
+            fields = self.fields(name: name, fileName: fileName, mimeType: mimeType ?? type)
+        } else if let mimeType {
+            fields.append(("Content-Type", mimeType))
+        }
+        append(fields, .data(data))
+    }
+
     /// Appends a value, as a part that has only a name. The counterpart of `appendPartWithFormData:name:`.
     public mutating func appendPart(formData data: Data, name: String) {
         append(fields(name: name), .data(data))
