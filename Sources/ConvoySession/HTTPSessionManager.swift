@@ -15,7 +15,7 @@ import FoundationNetworking
 /// manager.get("users", success: { task, users in … }, failure: { task, error in … })
 /// let user: User = try await manager.get("users/1")
 /// ```
-open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendable {
+open class HTTPSessionManager: URLSessionManager, HTTPManager, RequestSending, @unchecked Sendable {
     /// Creates a manager with a new session.
     ///
     /// - Parameters:
@@ -111,27 +111,25 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
         return record.newTask(of: operation)
     }
 
-    /// Returns the manager that creates the tasks' operations.
-    public static func operationManager(of manager: HTTPSessionManager) -> HTTPRequestOperationManager {
-        manager.operationManager
-    }
+    /// The part of the manager that sends its requests.
+    public final var requestSender: RequestSender<SessionTask> { RequestSender(self) }
+
+    package final var creator: HTTPRequestOperationManager { operationManager }
 
     /// Makes an operation the operation of a task.
-    public static func adopt(
-        _ operation: HTTPRequestOperation, as kind: HTTPRequestKind, by manager: HTTPSessionManager
-    ) {
-        manager.currentSession.adopt(operation, as: kind)
+    package final func admit(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) {
+        currentSession.adopt(operation, as: kind)
     }
 
-    /// Starts the task of an adopted operation.
-    public static func begin(
-        _ operation: HTTPRequestOperation, by manager: HTTPSessionManager,
-        success: (@Sendable (SessionTask, Any?) -> Void)?, failure: (@Sendable (SessionTask, any Error) -> Void)?
+    /// Starts the task of an admitted operation.
+    package final func send(
+        _ operation: HTTPRequestOperation, success: (@Sendable (SessionTask, Any?) -> Void)?,
+        failure: (@Sendable (SessionTask, any Error) -> Void)?
     ) -> SessionTask {
-        let record = Session.record(of: operation) ?? manager.currentSession.adopt(operation, as: .data)
-        manager.setHandlers(of: operation, record, success, failure)
+        let record = Session.record(of: operation) ?? currentSession.adopt(operation, as: .data)
+        setHandlers(of: operation, record, success, failure)
         let task = record.task(of: operation)
-        manager.enqueue([operation])
+        enqueue([operation])
         return task
     }
 

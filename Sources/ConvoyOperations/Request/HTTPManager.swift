@@ -15,8 +15,8 @@ import FoundationNetworking
 /// }
 /// ```
 ///
-/// The request methods are extension methods of this protocol. Your own type can adopt the protocol by wrapping an
-/// `HTTPRequestOperationManager`; the three static requirements then define how requests begin.
+/// The request methods are extension methods of this protocol. Your own type can adopt the protocol by wrapping a manager
+/// and forwarding the requirements to it.
 public protocol HTTPManager: RequestConfigurable {
     /// The type of request that the methods with handlers return and pass to the handlers: an operation, or a task.
     associatedtype Request: HTTPRequestHandle
@@ -33,32 +33,8 @@ public protocol HTTPManager: RequestConfigurable {
     /// Enqueues operations, such as those created by `makeOperation`, in the given order.
     func enqueue(_ operations: [Operation])
 
-    // The following requirements are static so that they are not visible on instances.
-
-    /// Returns the `HTTPRequestOperationManager` that creates the operations of a manager's requests, and holds their
-    /// settings.
-    static func operationManager(of manager: Self) -> HTTPRequestOperationManager
-
-    /// Adds a new operation created by the `operationManager` to a manager, without starting or enqueuing it. Called
-    /// once for each operation, on the thread that calls a request method.
-    static func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind, by manager: Self)
-
-    /// Begins the request of an adopted operation. On the completion queue, `success` is called with the request and
-    /// its `responseObject`, or `failure` with the request and its error.
-    static func begin(
-        _ operation: HTTPRequestOperation, by manager: Self, success: (@Sendable (Request, Any?) -> Void)?,
-        failure: (@Sendable (Request, any Error) -> Void)?
-    ) -> Request
-}
-
-/// The kind of a request, which determines the class of its task in a session.
-public enum HTTPRequestKind: Sendable, Hashable {
-    /// A request whose response is kept in memory.
-    case data
-    /// A request that uploads a file, data, a stream, or a multipart form.
-    case upload
-    /// A request whose response is stored in a file.
-    case download
+    /// The part of the manager that sends its requests. A type of your own returns that of the manager that it wraps.
+    var requestSender: RequestSender<Request> { get }
 }
 
 extension HTTPManager {
@@ -75,11 +51,11 @@ extension HTTPManager {
     }
 
     /// The manager that creates the operations of this manager's requests, and holds their settings.
-    package var operationManager: HTTPRequestOperationManager { Self.operationManager(of: self) }
+    package var operationManager: HTTPRequestOperationManager { requestSender.sending.creator }
 
     /// Adds an operation to the manager.
     package func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) {
-        Self.adopt(operation, as: kind, by: self)
+        requestSender.sending.admit(operation, as: kind)
     }
 
     /// Adds an operation to the manager, and returns it.
@@ -97,7 +73,7 @@ extension HTTPManager {
     /// Begins the request of an adopted operation.
     @discardableResult
     package func begin(_ operation: HTTPRequestOperation, success: Success?, failure: Failure?) -> Request {
-        Self.begin(operation, by: self, success: success, failure: failure)
+        requestSender.sending.send(operation, success: success, failure: failure)
     }
 
     /// Begins the request of a new operation. A request that cannot be created fails like any other request: `failure`
@@ -141,25 +117,6 @@ extension HTTPManager {
         } catch {
             throw error
         }
-    }
-}
-
-extension HTTPRequestOperationManager: HTTPManager {
-    /// The manager itself.
-    public static func operationManager(of manager: HTTPRequestOperationManager) -> HTTPRequestOperationManager { manager }
-
-    /// Has no effect, because the manager has created the operation itself.
-    public static func adopt(
-        _ operation: HTTPRequestOperation, as kind: HTTPRequestKind, by manager: HTTPRequestOperationManager
-    ) {}
-
-    /// Enqueues the operation with its handlers, and returns it.
-    public static func begin(
-        _ operation: HTTPRequestOperation, by manager: HTTPRequestOperationManager,
-        success: HTTPRequestOperation.Success?, failure: HTTPRequestOperation.Failure?
-    ) -> HTTPRequestOperation {
-        if success != nil || failure != nil { operation.setCompletionHandler(success: success, failure: failure) }
-        return manager.enqueue(operation)
     }
 }
 

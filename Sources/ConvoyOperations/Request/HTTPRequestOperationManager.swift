@@ -153,9 +153,9 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         for operation in operations { queue.addUnlessTaken(operation) }
     }
 
-    /// Adds an operation to `operationQueue`, and returns it.
+    /// Adds an operation to `operationQueue`, and returns it, without the array of `enqueue([operation])`.
     @discardableResult
-    public final func enqueue<Enqueued: Operation>(_ operation: Enqueued) -> Enqueued {
+    package final func enqueue<Enqueued: Operation>(_ operation: Enqueued) -> Enqueued {
         (operation as? URLConnectionOperation)?.enterCompletionGroup()
         currentQueue.addUnlessTaken(operation)
         return operation

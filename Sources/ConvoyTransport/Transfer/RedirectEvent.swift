@@ -43,7 +43,7 @@ public struct RedirectEvent: Sendable, Hashable {
     /// A header field that was removed from the next request.
     public struct RemovedField: Sendable, Hashable {
         /// The reason why a field was removed.
-        public enum Reason: String, Sendable, Hashable {
+        package enum Reason: String, Sendable, Hashable {
             /// The field is a secret, by its name, its value or `sensitiveHeaders`, and was meant for another origin.
             case secretOfOtherOrigin
             /// The field was meant for another origin and is not known to be harmless. See
@@ -60,8 +60,8 @@ public struct RedirectEvent: Sendable, Hashable {
 
         /// The name of the field, as spelled in the request.
         public let name: String
-        /// The reason for the removal.
-        public let reason: Reason
+        /// The reason for the removal, which the description of the event contains.
+        package let reason: Reason
     }
 
     /// The status of the redirecting response: 301, 302, 303, 307 or 308.
@@ -79,7 +79,7 @@ public struct RedirectEvent: Sendable, Hashable {
     public internal(set) var methodReason: MethodReason
     /// The handling of the body.
     public internal(set) var body: BodyOutcome
-    /// The fields removed from the next request, by name.
+    /// The fields removed from the next request, by name. The description of the event contains the reasons.
     public internal(set) var removedFields: [RemovedField]
     /// Whether the `Referer` of the next request, which is for another origin, was shortened to its origin
     /// (`strict-origin-when-cross-origin` of the Referrer Policy standard).
