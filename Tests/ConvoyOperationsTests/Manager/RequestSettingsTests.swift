@@ -29,6 +29,29 @@ import Testing
         check(try operation())
     }
 
+    /// The recorded public properties of a type, with their types.
+    private static func properties(of type: String) throws -> [String: Substring] {
+        let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let record = try String(contentsOf: tests.appendingPathComponent("API/ConvoyOperations.txt"), encoding: .utf8)
+        var properties: [String: Substring] = [:]
+        for line in record.split(separator: "\n") where line.hasPrefix("\(type).") {
+            let parts = line.dropFirst(type.count + 1).split(separator: " | public var ", maxSplits: 1)
+            guard parts.count == 2, let colon = parts[1].firstIndex(of: ":") else { continue }
+            properties[String(parts[0])] = parts[1][colon...].split(separator: " {")[0]
+        }
+        return properties
+    }
+
+    @Test func `each setting is a property of the same name and type of all that have settings`() throws {
+        let settings = try Self.properties(of: "RequestSettings.Values")
+        var members = try Self.properties(of: "RequestConfigurable")
+        #expect(members.removeValue(forKey: "settings") != nil)
+        // The store is created when it is first read, so it is not one of the values.
+        #expect(members.removeValue(forKey: "credentialStore") != nil)
+        #expect(settings == members && settings.count > 20)
+    }
+
     @Test func `an operation keeps the settings that its manager had when it was created`() throws {
         let manager = HTTPRequestOperationManager()
         manager.userInfo = ["made": "before"]
