@@ -81,7 +81,10 @@ extension HTTPManager {
     package func begin(
         _ kind: HTTPRequestKind, _ success: Success?, _ failure: Failure?, _ make: () throws -> HTTPRequestOperation
     ) -> Request {
-        begin(adopted(operationManager.makeOperation(make), as: kind), success: success, failure: failure)
+        let sending = requestSender.sending
+        let operation = sending.creator.makeOperation(make)
+        sending.admit(operation, as: kind)
+        return sending.send(operation, success: success, failure: failure)
     }
 
     /// Begins the request of a new operation, and waits until it has finished.
