@@ -8,6 +8,39 @@ let swiftSettings: [SwiftSetting] = [
     .treatWarning("DeprecatedDeclaration", as: .warning),
 ]
 
+/// A C library of the system.
+func library(
+    _ name: String, _ pkgConfig: String? = nil, _ providers: [SystemPackageProvider]? = nil,
+    in folder: String = "Sources/CLibraries"
+) -> Target {
+    .systemLibrary(name: name, path: "\(folder)/\(name)", pkgConfig: pkgConfig, providers: providers)
+}
+
+/// A dependency on a target that a trait turns on.
+func with(_ trait: String, _ target: String) -> Target.Dependency {
+    .target(name: target, condition: .when(traits: [trait]))
+}
+
+/// A module of the library, in `Sources`.
+func module(_ name: String, uses modules: [Target.Dependency]) -> Target {
+    .target(name: name, dependencies: modules, swiftSettings: swiftSettings)
+}
+
+/// The tests of a module, or those that use one method, in `Tests/Methods`.
+func tests(
+    _ name: String, in folder: String = "Modules", of modules: [Target.Dependency] = [], exclude: [String] = []
+) -> Target {
+    .testTarget(
+        name: name, dependencies: ["ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport"] + modules,
+        path: "Tests/\(folder)/\(name)", exclude: exclude, swiftSettings: swiftSettings)
+}
+
+/// A program that tests run.
+func program(_ name: String, uses modules: [Target.Dependency], exclude: [String] = []) -> Target {
+    .executableTarget(
+        name: name, dependencies: modules, path: "Tests/Programs/\(name)", exclude: exclude, swiftSettings: swiftSettings)
+}
+
 let package = Package(
     name: "Convoy",
     products: [
@@ -51,196 +84,135 @@ let package = Package(
         .trait(name: "Postgres", description: "A shared queue on PostgreSQL, in ConvoyPostgres. Needs libpq."),
     ],
     targets: [
-        .systemLibrary(
-            name: "CCurl", pkgConfig: "libcurl",
-            providers: [.apt(["libcurl4-openssl-dev"]), .yum(["libcurl-devel"]), .brew(["curl"])]),
-        .systemLibrary(
-            name: "COpenSSL", pkgConfig: "openssl",
-            providers: [.apt(["libssl-dev"]), .yum(["openssl-devel"]), .brew(["openssl@3"])]),
-        .systemLibrary(
-            name: "CZlib", pkgConfig: "zlib",
-            providers: [.apt(["zlib1g-dev"]), .yum(["zlib-devel"]), .brew(["zlib"])]),
-        .systemLibrary(
-            name: "CBrotli", pkgConfig: "libbrotlidec",
-            providers: [.apt(["libbrotli-dev"]), .yum(["brotli-devel"]), .brew(["brotli"])]),
-        .systemLibrary(
-            name: "CZstd", pkgConfig: "libzstd",
-            providers: [.apt(["libzstd-dev"]), .yum(["libzstd-devel"]), .brew(["zstd"])]),
-        .systemLibrary(
-            name: "CXML2", pkgConfig: "libxml-2.0",
-            providers: [.apt(["libxml2-dev"]), .yum(["libxml2-devel"]), .brew(["libxml2"])]),
-        .systemLibrary(
-            name: "CPSL", pkgConfig: "libpsl",
-            providers: [.apt(["libpsl-dev"]), .yum(["libpsl-devel"]), .brew(["libpsl"])]),
-        .systemLibrary(
-            name: "CSQLite", pkgConfig: "sqlite3",
-            providers: [.apt(["libsqlite3-dev"]), .yum(["sqlite-devel"]), .brew(["sqlite"])]),
-        .systemLibrary(
-            name: "CYAML", pkgConfig: "yaml-0.1",
-            providers: [.apt(["libyaml-dev"]), .yum(["libyaml-devel"]), .brew(["libyaml"])]),
-        .systemLibrary(
-            name: "CPostgres", pkgConfig: "libpq",
-            providers: [.apt(["libpq-dev"]), .yum(["libpq-devel"]), .brew(["libpq"])]),
-        .systemLibrary(name: "CEpoll"),
-        .systemLibrary(
-            name: "CGdkPixbuf", pkgConfig: "gdk-pixbuf-2.0",
-            providers: [.apt(["libgdk-pixbuf-2.0-dev"]), .yum(["gdk-pixbuf2-devel"]), .brew(["gdk-pixbuf"])]),
-        .systemLibrary(
-            name: "CLCMS", pkgConfig: "lcms2",
-            providers: [.apt(["liblcms2-dev"]), .yum(["lcms2-devel"]), .brew(["little-cms2"])]),
-        .systemLibrary(
-            name: "CGTK", pkgConfig: "gtk4",
-            providers: [.apt(["libgtk-4-dev"]), .yum(["gtk4-devel"]), .brew(["gtk4"])]),
-        .systemLibrary(
-            name: "CWebKit", pkgConfig: "webkitgtk-6.0",
-            providers: [.apt(["libwebkitgtk-6.0-dev"]), .yum(["webkitgtk6.0-devel"])]),
+        library("CCurl", "libcurl", [.apt(["libcurl4-openssl-dev"]), .yum(["libcurl-devel"]), .brew(["curl"])]),
+        library("COpenSSL", "openssl", [.apt(["libssl-dev"]), .yum(["openssl-devel"]), .brew(["openssl@3"])]),
+        library("CZlib", "zlib", [.apt(["zlib1g-dev"]), .yum(["zlib-devel"]), .brew(["zlib"])]),
+        library("CBrotli", "libbrotlidec", [.apt(["libbrotli-dev"]), .yum(["brotli-devel"]), .brew(["brotli"])]),
+        library("CZstd", "libzstd", [.apt(["libzstd-dev"]), .yum(["libzstd-devel"]), .brew(["zstd"])]),
+        library("CXML2", "libxml-2.0", [.apt(["libxml2-dev"]), .yum(["libxml2-devel"]), .brew(["libxml2"])]),
+        library("CPSL", "libpsl", [.apt(["libpsl-dev"]), .yum(["libpsl-devel"]), .brew(["libpsl"])]),
+        library("CSQLite", "sqlite3", [.apt(["libsqlite3-dev"]), .yum(["sqlite-devel"]), .brew(["sqlite"])]),
+        library("CYAML", "yaml-0.1", [.apt(["libyaml-dev"]), .yum(["libyaml-devel"]), .brew(["libyaml"])]),
+        library("CPostgres", "libpq", [.apt(["libpq-dev"]), .yum(["libpq-devel"]), .brew(["libpq"])]),
+        library("CEpoll"),
+        library(
+            "CGdkPixbuf", "gdk-pixbuf-2.0",
+            [.apt(["libgdk-pixbuf-2.0-dev"]), .yum(["gdk-pixbuf2-devel"]), .brew(["gdk-pixbuf"])]),
+        library("CLCMS", "lcms2", [.apt(["liblcms2-dev"]), .yum(["lcms2-devel"]), .brew(["little-cms2"])]),
+        library("CGTK", "gtk4", [.apt(["libgtk-4-dev"]), .yum(["gtk4-devel"]), .brew(["gtk4"])]),
+        library("CWebKit", "webkitgtk-6.0", [.apt(["libwebkitgtk-6.0-dev"]), .yum(["webkitgtk6.0-devel"])]),
 
         // What several others need and nobody outside sees: no product, and `package` at most.
-        .target(name: "ConvoySupport", dependencies: ["CEpoll"], swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoySecurity", dependencies: ["COpenSSL", "ConvoySupport"], swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoyTransport",
-            dependencies: ["CCurl", "CEpoll", "CZlib", "CBrotli", "CZstd", "ConvoySecurity", "ConvoySupport"],
-            swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoySerialization", dependencies: ["CZlib", "CXML2", "ConvoySupport"],
-            swiftSettings: swiftSettings),
+        module("ConvoySupport", uses: ["CEpoll"]),
+        module("ConvoySecurity", uses: ["COpenSSL", "ConvoySupport"]),
+        module(
+            "ConvoyTransport", uses: ["CCurl", "CEpoll", "CZlib", "CBrotli", "CZstd", "ConvoySecurity", "ConvoySupport"]),
+        module("ConvoySerialization", uses: ["CZlib", "CXML2", "ConvoySupport"]),
         // SQLite, for those who keep something. No product either.
-        .target(name: "ConvoyDatabase", dependencies: ["CSQLite", "ConvoySupport"], swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoyCookies", dependencies: ["CPSL", "ConvoyDatabase", "ConvoySupport"],
-            swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoyCache", dependencies: ["ConvoyDatabase", "ConvoySecurity", "ConvoySupport"],
-            swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoyReachability", dependencies: ["CEpoll", "ConvoySupport"], swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoyOperations",
-            dependencies: [
+        module("ConvoyDatabase", uses: ["CSQLite", "ConvoySupport"]),
+        module("ConvoyCookies", uses: ["CPSL", "ConvoyDatabase", "ConvoySupport"]),
+        module("ConvoyCache", uses: ["ConvoyDatabase", "ConvoySecurity", "ConvoySupport"]),
+        module("ConvoyReachability", uses: ["CEpoll", "ConvoySupport"]),
+        module(
+            "ConvoyOperations",
+            uses: [
                 "CEpoll", "ConvoyTransport", "ConvoySerialization", "ConvoySecurity", "ConvoyCookies", "ConvoyCache",
                 "ConvoyReachability", "ConvoySupport",
-            ],
-            swiftSettings: swiftSettings),
+            ]),
         // What is built on the event log and on the state of operations.
-        .target(
-            name: "ConvoyDiagnostics",
-            dependencies: [
+        module(
+            "ConvoyDiagnostics",
+            uses: [
                 "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
-            ],
-            swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoyDownloads",
-            dependencies: [
+            ]),
+        module(
+            "ConvoyDownloads",
+            uses: [
                 "CEpoll", "COpenSSL", "CXML2", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity",
                 "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
-            ],
-            swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoyUploads",
-            dependencies: [
+            ]),
+        module(
+            "ConvoyUploads",
+            uses: [
                 "CEpoll", "ConvoyDatabase", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
                 "ConvoySupport", "ConvoyTransport",
-            ],
-            swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoySession",
-            dependencies: [
+            ]),
+        module(
+            "ConvoySession",
+            uses: [
                 "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoyReachability",
                 "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport", "ConvoyUploads",
-            ],
-            swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoyRealtime",
-            dependencies: [
+            ]),
+        module(
+            "ConvoyRealtime",
+            uses: [
                 "ConvoyOperations", "ConvoyReachability", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
-            ],
-            swiftSettings: swiftSettings),
-        .target(
-            name: "Convoy",
-            dependencies: [
+            ]),
+        module(
+            "Convoy",
+            uses: [
                 "ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyCookies", "ConvoyCache",
                 "ConvoyDiagnostics", "ConvoyOperations", "ConvoyDownloads", "ConvoyReachability", "ConvoyRealtime",
                 "ConvoySession", "ConvoyUploads",
-            ],
-            swiftSettings: swiftSettings),
+            ]),
         // AFNetworking's names, for a program that is being ported. Not part of the umbrella.
-        .target(
-            name: "ConvoyMigration",
-            dependencies: [
+        module(
+            "ConvoyMigration",
+            uses: [
                 "ConvoyDiagnostics", "ConvoyDownloads", "ConvoyOperations", "ConvoyReachability", "ConvoyRealtime",
                 "ConvoySecurity", "ConvoySerialization", "ConvoySession",
-            ],
-            swiftSettings: swiftSettings),
+            ]),
         // Not part of the umbrella: only a program that stores objects needs it.
-        .target(
-            name: "ConvoyObjectStorage",
-            dependencies: [
-                "CEpoll", "COpenSSL", "CXML2", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
-                "ConvoySupport", "ConvoyTransport", "ConvoyUploads",
-            ],
-            swiftSettings: swiftSettings),
+        module(
+            "ConvoyObjectStorage",
+            uses: [
+                "CEpoll", "COpenSSL", "CXML2", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
+                "ConvoyTransport", "ConvoyUploads",
+            ]),
         // The queue that processes and machines share. Not part of the umbrella: most programs have no other machine.
-        .target(
-            name: "ConvoySharedQueue",
-            dependencies: [
+        module(
+            "ConvoySharedQueue",
+            uses: [
                 "ConvoyDatabase", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
                 "ConvoySupport", "ConvoyTransport", "ConvoyUploads",
-            ],
-            swiftSettings: swiftSettings),
+            ]),
         // Its store on PostgreSQL; empty without the trait `Postgres`.
-        .target(
-            name: "ConvoyPostgres",
-            dependencies: [
-                "CEpoll", "ConvoySharedQueue", "ConvoySupport",
-                .target(name: "CPostgres", condition: .when(traits: ["Postgres"])),
-            ],
-            swiftSettings: swiftSettings),
+        module("ConvoyPostgres", uses: ["CEpoll", "ConvoySharedQueue", "ConvoySupport", with("Postgres", "CPostgres")]),
         // Not part of the umbrella: a program that runs no manifests needs no libyaml.
-        .target(
-            name: "ConvoyWorkflow",
-            dependencies: [
+        module(
+            "ConvoyWorkflow",
+            uses: [
                 "CXML2", "CYAML", "ConvoyCookies", "ConvoyDatabase", "ConvoyDiagnostics", "ConvoyDownloads",
                 "ConvoyOperations", "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
                 "ConvoyTransport",
-            ],
-            swiftSettings: swiftSettings),
+            ]),
         // Not part of the umbrella: only a program that decodes images needs gdk-pixbuf and Little CMS.
-        .target(
-            name: "ConvoyImage",
-            dependencies: [
+        module(
+            "ConvoyImage",
+            uses: [
                 "ConvoyCache", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
-                "ConvoyTransport",
-                .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"])),
-                .target(name: "CLCMS", condition: .when(traits: ["Images"])),
-            ],
-            swiftSettings: swiftSettings),
+                "ConvoyTransport", with("Images", "CGdkPixbuf"), with("Images", "CLCMS"),
+            ]),
         // Not part of the umbrella, as only a program with windows needs GTK.
-        .target(
-            name: "ConvoyGTK",
-            dependencies: [
+        module(
+            "ConvoyGTK",
+            uses: [
                 "ConvoyDiagnostics", "ConvoyImage", "ConvoyOperations", "ConvoyRealtime", "ConvoySession", "ConvoySupport",
-                "ConvoyTransport", .target(name: "CGTK", condition: .when(traits: ["GTK"])),
-            ],
-            swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoyWebKit",
-            dependencies: [
+                "ConvoyTransport", with("GTK", "CGTK"),
+            ]),
+        module(
+            "ConvoyWebKit",
+            uses: [
                 "ConvoyDiagnostics", "ConvoyGTK", "ConvoyOperations", "ConvoySerialization", "ConvoySupport",
-                "ConvoyTransport",
-                .target(name: "CGTK", condition: .when(traits: ["GTK"])),
-                .target(name: "CWebKit", condition: .when(traits: ["WebKit"])),
-            ],
-            swiftSettings: swiftSettings),
-        .target(
-            name: "ConvoyTestServer", dependencies: ["CEpoll", "COpenSSL", "ConvoySupport"], swiftSettings: swiftSettings),
+                "ConvoyTransport", with("GTK", "CGTK"), with("WebKit", "CWebKit"),
+            ]),
+        module("ConvoyTestServer", uses: ["CEpoll", "COpenSSL", "ConvoySupport"]),
         .executableTarget(
             name: "ConvoyTool",
             dependencies: [
                 "CEpoll", "Convoy", "ConvoyDiagnostics", "ConvoyObjectStorage", "ConvoySharedQueue", "ConvoySupport",
                 "ConvoyWorkflow",
-                .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
+                with("Postgres", "ConvoyPostgres"),
             ],
             swiftSettings: swiftSettings),
 
@@ -259,238 +231,155 @@ let package = Package(
         .executableTarget(
             name: "Gallery",
             dependencies: [
-                "Convoy", "ConvoyGTK", "ConvoyImage", .target(name: "CGTK", condition: .when(traits: ["GTK"])),
+                "Convoy", "ConvoyGTK", "ConvoyImage", with("GTK", "CGTK"),
             ],
             path: "Sources/Examples/Gallery", swiftSettings: swiftSettings),
 
         // Makes the bodies that the decoder's tests decode. In the same Debian package as CBrotli.
-        .systemLibrary(
-            name: "CBrotliEncoder", path: "Tests/CBrotliEncoder", pkgConfig: "libbrotlienc",
-            providers: [.apt(["libbrotli-dev"]), .yum(["brotli-devel"]), .brew(["brotli"])]),
+        library(
+            "CBrotliEncoder", "libbrotlienc", [.apt(["libbrotli-dev"]), .yum(["brotli-devel"]), .brew(["brotli"])],
+            in: "Tests/Support"),
         .target(
-            name: "ConvoyTestSupport", dependencies: ["CCurl", "CEpoll", "ConvoySupport"], path: "Tests/ConvoyTestSupport",
-            swiftSettings: swiftSettings),
+            name: "ConvoyTestSupport", dependencies: ["CCurl", "CEpoll", "ConvoySupport"],
+            path: "Tests/Support/ConvoyTestSupport", swiftSettings: swiftSettings),
         // What monitors must hear, for the tests of all that is made of operations.
         .target(
             name: "ConvoyStorySupport", dependencies: ["ConvoyOperations", "ConvoyTestSupport", "ConvoyTransport"],
-            path: "Tests/ConvoyStorySupport", swiftSettings: swiftSettings),
+            path: "Tests/Support/ConvoyStorySupport", swiftSettings: swiftSettings),
         // A second process for the tests of stores.
-        .executableTarget(
-            name: "StoreProgram",
-            dependencies: [
+        program(
+            "StoreProgram",
+            uses: [
                 "ConvoyCookies", "ConvoyCache", "ConvoyDownloads", "ConvoyOperations", "ConvoySharedQueue", "ConvoySupport",
-                "ConvoyTestSupport", "ConvoyUploads",
-                .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
-            ],
-            path: "Tests/StoreProgram", swiftSettings: swiftSettings),
+                "ConvoyTestSupport", "ConvoyUploads", with("Postgres", "ConvoyPostgres"),
+            ]),
         // All parsers, for a fuzzer.
-        .executableTarget(
-            name: "FuzzProgram",
-            dependencies: [
+        program(
+            "FuzzProgram",
+            uses: [
                 "ConvoyCache", "ConvoyCookies", "ConvoyDatabase", "ConvoyDownloads", "ConvoyImage", "ConvoyObjectStorage",
                 "ConvoyOperations", "ConvoyReachability", "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization",
                 "ConvoySharedQueue", "ConvoySupport", "ConvoyTransport", "ConvoyUploads", "ConvoyWorkflow",
-            ],
-            path: "Tests/FuzzProgram", exclude: ["Corpora"], swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ModelTests",
-            dependencies: ["ConvoyOperations", "ConvoySharedQueue", "ConvoyTestSupport", "ConvoyTransport"],
-            exclude: ["Models"], swiftSettings: swiftSettings),
+            ], exclude: ["Corpora"]),
+        tests(
+            "ModelTests", in: "Methods",
+            of: [
+                "ConvoyOperations", "ConvoySharedQueue", "ConvoyTransport",
+            ], exclude: ["Models"]),
         // What most programs do, for the tests that make its calls fail.
-        .executableTarget(
-            name: "TortureProgram",
-            dependencies: [
+        program(
+            "TortureProgram",
+            uses: [
                 "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity",
                 "ConvoySerialization", "ConvoySharedQueue", "ConvoySupport", "ConvoyUploads",
-                .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
-            ],
-            path: "Tests/TortureProgram", swiftSettings: swiftSettings),
-        .testTarget(
-            name: "TortureTests",
-            dependencies: ["ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTool", "TortureProgram"],
-            exclude: ["calls.h", "failing_calls.c"], swiftSettings: swiftSettings),
-        .testTarget(name: "FuzzTests", dependencies: ["ConvoyTool", "FuzzProgram"], swiftSettings: swiftSettings),
+                with("Postgres", "ConvoyPostgres"),
+            ]),
+        tests(
+            "TortureTests", in: "Methods", of: ["ConvoyTool", "TortureProgram"], exclude: ["calls.h", "failing_calls.c"]),
+        tests("FuzzTests", in: "Methods", of: ["ConvoyTool", "FuzzProgram"]),
         // Widgets on a display of their own, for the tests of the modules with widgets. Says so and ends without the trait `GTK`.
-        .executableTarget(
-            name: "WidgetProgram",
-            dependencies: [
+        program(
+            "WidgetProgram",
+            uses: [
                 "ConvoyCookies", "ConvoyDiagnostics", "ConvoyGTK", "ConvoyWebKit", "ConvoyImage", "ConvoyOperations",
                 "ConvoyRealtime", "ConvoySerialization", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
-                .target(name: "CGTK", condition: .when(traits: ["GTK"])),
-                .target(name: "CWebKit", condition: .when(traits: ["WebKit"])),
-            ],
-            path: "Tests/WidgetProgram", swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyTestServerTests", dependencies: ["ConvoyTestServer", "ConvoyTestSupport"],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyTestSupportTests", dependencies: ["ConvoyTestSupport"], swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoySupportTests", dependencies: ["ConvoySupport", "ConvoyTestSupport"],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoySecurityTests",
-            dependencies: [
-                "ConvoySecurity", "ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyDatabaseTests", dependencies: ["ConvoyDatabase", "ConvoySupport", "ConvoyTestSupport"],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyCookiesTests",
-            dependencies: ["ConvoyCookies", "ConvoyDatabase", "ConvoySupport", "ConvoyTestSupport", "StoreProgram"],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyCacheTests",
-            dependencies: ["ConvoyCache", "ConvoyDatabase", "ConvoySupport", "ConvoyTestSupport", "StoreProgram"],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoySerializationTests",
-            dependencies: ["ConvoySerialization", "ConvoySupport", "CZlib", "ConvoyTestSupport"],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyTransportTests",
-            dependencies: [
-                "ConvoyTransport", "ConvoySecurity", "ConvoySupport", "CCurl", "CZlib", "CZstd", "CBrotliEncoder",
-                "ConvoyTestServer",
-                "ConvoyTestSupport",
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyOperationsTests",
-            dependencies: [
+                with("GTK", "CGTK"), with("WebKit", "CWebKit"),
+            ]),
+        tests("ConvoyTestServerTests"),
+        tests("ConvoyTestSupportTests", in: "Support"),
+        tests("ConvoySupportTests"),
+        tests("ConvoySecurityTests", of: ["ConvoySecurity", "ConvoyOperations"]),
+        tests("ConvoyDatabaseTests", of: ["ConvoyDatabase"]),
+        tests("ConvoyCookiesTests", of: ["ConvoyCookies", "ConvoyDatabase", "StoreProgram"]),
+        tests("ConvoyCacheTests", of: ["ConvoyCache", "ConvoyDatabase", "StoreProgram"]),
+        tests("ConvoySerializationTests", of: ["ConvoySerialization", "CZlib"]),
+        tests(
+            "ConvoyTransportTests", of: ["ConvoyTransport", "ConvoySecurity", "CCurl", "CZlib", "CZstd", "CBrotliEncoder"]),
+        tests(
+            "ConvoyOperationsTests",
+            of: [
                 "ConvoyOperations", "ConvoyCookies", "ConvoyCache", "ConvoyDiagnostics", "ConvoyStorySupport",
-                "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
-            ],
-            exclude: ["Retry/decisions.txt"], swiftSettings: swiftSettings),
+            ], exclude: ["Retry/decisions.txt"]),
         // The engine on simulated threads, in every order.
-        .testTarget(
-            name: "SimulationTests",
-            dependencies: [
-                "ConvoyDownloads", "ConvoyOperations", "ConvoyRealtime", "ConvoySerialization", "ConvoySupport",
-                "ConvoyTestSupport", "ConvoyTransport",
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyDownloadsTests",
-            dependencies: [
-                "ConvoyStorySupport",
-                "ConvoyDownloads", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity", "ConvoySupport",
-                "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport", "StoreProgram",
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoySessionTests",
-            dependencies: [
-                "ConvoyStorySupport",
-                "ConvoySession", "ConvoyCache", "ConvoyCookies", "ConvoyDiagnostics", "ConvoyDownloads", "ConvoyOperations",
-                "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
-                "ConvoyTransport",
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyRealtimeTests",
-            dependencies: [
+        tests(
+            "SimulationTests", in: "Methods",
+            of: [
+                "ConvoyDownloads", "ConvoyOperations", "ConvoyRealtime", "ConvoySerialization", "ConvoyTransport",
+            ]),
+        tests(
+            "ConvoyDownloadsTests",
+            of: [
+                "ConvoyStorySupport", "ConvoyDownloads", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity",
+                "ConvoyTransport", "StoreProgram",
+            ]),
+        tests(
+            "ConvoySessionTests",
+            of: [
+                "ConvoyStorySupport", "ConvoySession", "ConvoyCache", "ConvoyCookies", "ConvoyDiagnostics",
+                "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoyTransport",
+            ]),
+        tests(
+            "ConvoyRealtimeTests",
+            of: [
                 "ConvoyRealtime", "ConvoyOperations", "ConvoyReachability", "ConvoySerialization", "ConvoySession",
-                "ConvoyStorySupport", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport",
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyObjectStorageTests",
-            dependencies: [
+                "ConvoyStorySupport", "ConvoyTransport",
+            ]),
+        tests(
+            "ConvoyObjectStorageTests",
+            of: [
                 "ConvoyObjectStorage", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
-                "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport", "ConvoyUploads",
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyReachabilityTests",
-            dependencies: [
-                "ConvoyDownloads", "ConvoyOperations", "ConvoyReachability", "ConvoySession", "ConvoySupport",
-                "ConvoyTestServer", "ConvoyTestSupport",
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyRoundTripTests",
-            dependencies: ["ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport"],
-            swiftSettings: swiftSettings),
+                "ConvoyTransport", "ConvoyUploads",
+            ]),
+        tests(
+            "ConvoyReachabilityTests", of: ["ConvoyDownloads", "ConvoyOperations", "ConvoyReachability", "ConvoySession"]),
+        tests("ConvoyRoundTripTests", in: "Methods", of: ["ConvoyOperations", "ConvoyTransport"]),
         // The executor of the caller after each public async function.
-        .testTarget(
-            name: "ExecutorTests",
-            dependencies: [
-                "Convoy", "ConvoyImage", "ConvoyObjectStorage", "ConvoySharedQueue", "ConvoySupport", "ConvoyTestServer",
-                "ConvoyTestSupport", "ConvoyWorkflow",
-            ],
-            swiftSettings: swiftSettings),
+        tests(
+            "ExecutorTests", in: "Methods",
+            of: [
+                "Convoy", "ConvoyImage", "ConvoyObjectStorage", "ConvoySharedQueue", "ConvoyWorkflow",
+            ]),
         // Recorded responses with faults.
-        .testTarget(
-            name: "NetworkFaultTests",
-            dependencies: [
-                "CEpoll", "COpenSSL", "ConvoyOperations", "ConvoySerialization", "ConvoySupport", "ConvoyTestSupport",
-                "ConvoyTransport",
-            ],
-            exclude: ["Recordings"], swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyImageTests",
-            dependencies: [
-                "ConvoyImage", "ConvoyOperations", "ConvoyTestServer", "ConvoyTestSupport",
-                .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"])),
-                .target(name: "CLCMS", condition: .when(traits: ["Images"])),
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyGTKTests",
-            dependencies: [
-                "ConvoyGTK", "ConvoyImage", "ConvoyOperations", "ConvoyRealtime", "ConvoySupport", "ConvoyTestServer",
-                "ConvoyTestSupport", "Gallery", "WidgetProgram", .target(name: "CGTK", condition: .when(traits: ["GTK"])),
-            ],
-            exclude: ["Screenshots"], swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyWebKitTests",
-            dependencies: [
-                "ConvoyWebKit", "ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
-                "WidgetProgram",
-                .target(name: "CGTK", condition: .when(traits: ["GTK"])),
-                .target(name: "CWebKit", condition: .when(traits: ["WebKit"])),
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyUploadsTests",
-            dependencies: [
-                "ConvoyUploads", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySupport",
-                "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport", "StoreProgram",
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoySharedQueueTests",
-            dependencies: [
-                "ConvoySharedQueue", "ConvoyDownloads", "ConvoyOperations", "ConvoySupport", "ConvoyTestServer",
-                "ConvoyTestSupport", "StoreProgram",
-                .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyWorkflowTests",
-            dependencies: [
-                "ConvoyWorkflow", "ConvoyOperations", "ConvoySerialization", "ConvoySupport", "ConvoyTestServer",
-                "ConvoyTestSupport", "ConvoyTransport",
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ConvoyToolTests",
-            dependencies: [
-                "ConvoyTool", "Convoy", "ConvoyMigration", "ConvoySharedQueue", "ConvoySupport", "ConvoyTestServer",
-                "ConvoyTestSupport", "ConvoyWorkflow",
-                .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
-            ],
-            swiftSettings: swiftSettings),
-        .testTarget(
-            name: "ExampleTests",
-            dependencies: [
-                "Convoy", "ConvoyTestServer", "ConvoyTestSupport", "ExampleReadme", "ExampleSync", "ExampleService",
-                "ExamplePort",
-            ],
-            swiftSettings: swiftSettings),
+        tests(
+            "NetworkFaultTests", in: "Methods",
+            of: [
+                "CEpoll", "COpenSSL", "ConvoyOperations", "ConvoySerialization", "ConvoyTransport",
+            ], exclude: ["Recordings"]),
+        tests(
+            "ConvoyImageTests",
+            of: [
+                "ConvoyImage", "ConvoyOperations", with("Images", "CGdkPixbuf"), with("Images", "CLCMS"),
+            ]),
+        tests(
+            "ConvoyGTKTests",
+            of: [
+                "ConvoyGTK", "ConvoyImage", "ConvoyOperations", "ConvoyRealtime", "Gallery", "WidgetProgram",
+                with("GTK", "CGTK"),
+            ], exclude: ["Screenshots"]),
+        tests(
+            "ConvoyWebKitTests",
+            of: [
+                "ConvoyWebKit", "ConvoyOperations", "WidgetProgram", with("GTK", "CGTK"), with("WebKit", "CWebKit"),
+            ]),
+        tests(
+            "ConvoyUploadsTests",
+            of: [
+                "ConvoyUploads", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoyTransport", "StoreProgram",
+            ]),
+        tests(
+            "ConvoySharedQueueTests",
+            of: [
+                "ConvoySharedQueue", "ConvoyDownloads", "ConvoyOperations", "StoreProgram",
+                with("Postgres", "ConvoyPostgres"),
+            ]),
+        tests("ConvoyWorkflowTests", of: ["ConvoyWorkflow", "ConvoyOperations", "ConvoySerialization", "ConvoyTransport"]),
+        tests(
+            "ConvoyToolTests",
+            of: [
+                "ConvoyTool", "Convoy", "ConvoyMigration", "ConvoySharedQueue", "ConvoyWorkflow",
+                with("Postgres", "ConvoyPostgres"),
+            ]),
+        tests("ExampleTests", of: ["Convoy", "ExampleReadme", "ExampleSync", "ExampleService", "ExamplePort"]),
     ]
 )
 

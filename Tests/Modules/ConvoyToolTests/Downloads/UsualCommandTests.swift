@@ -211,7 +211,7 @@ struct HabitTests {
         #expect(Self.habits.count { $0.verdict == .good } >= 45)
         let article = try String(
             contentsOf: URL(fileURLWithPath: #filePath).appendingPathComponent(
-                "../../../../Sources/Convoy/Convoy.docc/Tool.md"
+                "../../../../../Sources/Convoy/Convoy.docc/Tool.md"
             ).standardized, encoding: .utf8)
         for habit in Self.habits {
             let ours = habit.ours.isEmpty ? "" : "`\(habit.ours)`"

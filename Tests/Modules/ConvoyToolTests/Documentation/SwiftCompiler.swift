@@ -12,6 +12,7 @@ enum SwiftCompiler {
 
     static let root = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
 
     static let isInstalled = (try? ProcessRunner.run("swiftc", ["--version"]))?.status == 0
 
@@ -25,9 +26,9 @@ enum SwiftCompiler {
         var arguments = ["-typecheck", file.path, "-swift-version", "6", "-I", modules.path]
         // Use a separate cache, because that of the build may use other flags.
         arguments += ["-module-cache-path", scratch.url.appendingPathComponent("cache").path]
-        for folder in try FileManager.default.contentsOfDirectory(atPath: root.appendingPathComponent("Sources").path) {
-            let map = root.appendingPathComponent("Sources/\(folder)/module.modulemap")
-            if FileManager.default.fileExists(atPath: map.path) { arguments += ["-Xcc", "-fmodule-map-file=\(map.path)"] }
+        let libraries = root.appendingPathComponent("Sources/CLibraries")
+        for library in try FileManager.default.contentsOfDirectory(atPath: libraries.path) {
+            arguments += ["-Xcc", "-fmodule-map-file=\(libraries.path)/\(library)/module.modulemap"]
         }
         arguments += ["-Xcc", "-I/usr/include/libxml2"]
         let run = try ProcessRunner.run("swiftc", arguments, timeout: 300)

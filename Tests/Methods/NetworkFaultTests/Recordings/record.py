@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes http1.json and http2.json anew: responses of real servers, byte for byte, which the tests replay with faults.
 
-    ~/.cache/convoy/httpbin/bin/python Tests/NetworkFaultTests/Recordings/record.py
+    ~/.cache/convoy/httpbin/bin/python Tests/Methods/NetworkFaultTests/Recordings/record.py
 
 Needs nginx, apache2, lighttpd, node and openssl on the PATH, and a Python with httpbin, gunicorn and brotlicffi, such as the
 virtual environment that Tests/run makes. The servers listen on free ports of 127.0.0.1 and end with this program.

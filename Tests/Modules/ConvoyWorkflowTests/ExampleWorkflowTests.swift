@@ -9,7 +9,7 @@ import Testing
 /// Runs the manifests of `Sources/Examples/Workflows`.
 @Suite(.serialized) struct ExampleWorkflowTests {
     static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appendingPathComponent("Sources/Examples/Workflows")
+        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Sources/Examples/Workflows")
 
     let directory: TemporaryDirectory
 

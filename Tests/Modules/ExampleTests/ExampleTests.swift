@@ -16,7 +16,7 @@ import Testing
         let ended = try ExampleProgram.run("ExampleReadme", [httpbin.url.absoluteString], in: directory.url)
         #expect(ended.status == 0)
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
         let readme = try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8)
         let printed = ended.lines.joined(separator: "\n")
         #expect(readme.contains("```\n\(printed)\n```"), "not in the README:\n\(printed)")

@@ -25,7 +25,7 @@ import Testing
 
     @Test func `the code of the article matches the code tested here`() throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
         let source = try String(contentsOf: URL(fileURLWithPath: #filePath), encoding: .utf8)
         let article = try String(
             contentsOf: root.appendingPathComponent("Sources/ConvoyImage/ConvoyImage.docc/ConvoyImage.md"), encoding: .utf8)
