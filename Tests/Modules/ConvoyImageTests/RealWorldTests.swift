@@ -69,7 +69,8 @@ import Testing
             let stored = try #require(try decode(body, plain))
             #expect(stored.size == ImageSize(width: Samples.width, height: Samples.height))
             let upright = try #require(try decode(body))
-            #expect(upright.size == (orientation < 5 ? stored.size : ImageSize(width: stored.height, height: stored.width)))
+            try #require(
+                upright.size == (orientation < 5 ? stored.size : ImageSize(width: stored.height, height: stored.width)))
             for y in 0..<stored.height {
                 for x in 0..<stored.width {
                     let to = Self.place(x, y, stored.width, stored.height, orientation)
