@@ -69,7 +69,7 @@ struct NestedKey {
             object[key] = setting(value, at: rest, in: nil)
             return .object(object)
         case (.key(let key), .object(var object)?):
-            guard let inner = setting(value, at: rest, in: rest.isEmpty ? nil : object[key]) else { return nil }
+            guard let inner = setting(value, at: rest, in: object[key]) else { return nil }
             object[key] = inner
             return .object(object)
         case (.end, nil), (.index, nil): return setting(value, at: parts, in: .array([]))
@@ -77,7 +77,8 @@ struct NestedKey {
             return setting(value, at: rest, in: nil).map { .array(values + [$0]) }
         case (.index(let index), .array(var values)?):
             while values.count <= index { values.append(.null) }
-            let known: JSON? = rest.isEmpty || values[index] == .null ? nil : values[index]
+            // A plain nil would be JSON's null.
+            let known = values[index] == .null ? Optional<JSON>.none : values[index]
             guard let inner = setting(value, at: rest, in: known) else { return nil }
             values[index] = inner
             return .array(values)

@@ -143,7 +143,7 @@ enum WorkflowCommand {
         let runs = (1...setting.rounds).lazy.flatMap { round in rows.map { (row: $0, round: round) } }
         for (index, (row, round)) in runs.enumerated() where Interruption.shared.status == nil {
             let item = try prepare(row, setting, settings, timeout: timeout)
-            masks.withLock { $0 = row.data.number == nil && round > 1 ? [item.run.secrets] : $0 + [item.run.secrets] }
+            masks.withLock { $0.append(item.run.secrets) }
             if setting.isPreview {
                 guard round == 1 else { break }
                 if index > 0 { display.say("") }
