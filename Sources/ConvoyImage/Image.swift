@@ -110,7 +110,7 @@ public enum ImageFormat: String, Sendable, Hashable, CaseIterable {
     case webp
     /// The AVIF format, which requires the loader in Debian's package `libavif-gdk-pixbuf`.
     case avif
-    /// The SVG format, which requires the loader in Debian's package `librsvg2-common`. With a size, it is drawn at that
+    /// The SVG format, if ``ImageLimits/allowsSVG`` is true. It requires the loader in Debian's package `librsvg2-common`. With a size, it is drawn at that
     /// size, even if it is larger.
     case svg
 
@@ -137,6 +137,10 @@ public struct ImageLimits: Sendable, Hashable {
     /// The maximum total number of pixels in all frames of an animation, at the size at which they are delivered:
     /// 16,000,000 by default, which takes up to 64 MB. Only the first frame of a larger animation is delivered.
     public var maximumAnimationPixelCount: Int
+    /// Whether drawings (SVG) are decoded. False by default, because a small drawing can contain images and filters that
+    /// need any amount of memory and time, which these limits do not cover. Set it to true only for sources that you
+    /// trust.
+    public var allowsSVG = false
 
     /// Creates limits, each of which has a default.
     public init(

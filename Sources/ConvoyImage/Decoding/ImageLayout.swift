@@ -69,7 +69,9 @@ struct ImageLayout {
         case .webp: self = try .webp(body, limits: limits)
         case .avif: self = try .avif(body, limits: limits)
         // Only the decoder knows the size, and reports it before it allocates memory.
-        case .svg: self.init(.svg, width: 1, height: 1, pieces: [.range(0..<body.count)])
+        case .svg:
+            guard limits.allowsSVG else { throw .unknownFormat }
+            self.init(.svg, width: 1, height: 1, pieces: [.range(0..<body.count)])
         }
     }
 
@@ -94,7 +96,8 @@ struct ImageLayout {
         let text = body.text(0..<min(body.count, 4096))
         let start = text.drop { $0.isWhitespace || $0 == "\u{FEFF}" }
         guard start.hasPrefix("<") else { return false }
-        let markup = /\A(?:<\?[^>]*\?>|<!--(?s:.*?)-->|<!DOCTYPE[^>\[]*(?:\[[^\]]*\]\s*)?>|\s)*<(?:\w+:)?svg[\s>\/]/
+        // The group is atomic, because otherwise each comment could end in many places.
+        let markup = /\A(?>(?:<\?[^>]*\?>|<!--(?s:.*?)-->|<!DOCTYPE[^>\[]*(?:\[[^\]]*\]\s*)?>|\s)*)<(?:\w+:)?svg[\s>\/]/
         return start.firstMatch(of: markup) != nil
     }
 }

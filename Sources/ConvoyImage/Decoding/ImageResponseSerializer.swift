@@ -7,8 +7,8 @@
 import Foundation
 import FoundationNetworking
 
-/// A serializer that decodes a PNG, JPEG, GIF, BMP, ICO, TIFF, XBM, WebP, AVIF or SVG image into an ``Image``. The
-/// counterpart of `AFImageResponseSerializer`.
+/// A serializer that decodes a PNG, JPEG, GIF, BMP, ICO, TIFF, XBM, WebP or AVIF image into an ``Image``. The counterpart
+/// of `AFImageResponseSerializer`. It also decodes SVG if ``imageLimits`` allow it and ``http`` accepts `image/svg+xml`.
 ///
 /// The format is detected from the bytes, not from the content type, because servers often send the wrong image type.
 /// The result is the first image of an animation or a multi-page document, and the largest one of an icon. Truncated

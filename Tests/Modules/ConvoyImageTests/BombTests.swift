@@ -72,7 +72,7 @@ import Testing
         let body = try #require(try Samples.all()[format])
         #expect {
             try body.withUnsafeBytes { bytes in
-                let layout = try ImageLayout(ImageBytes(bytes), limits: .standard)
+                let layout = try ImageLayout(ImageBytes(bytes), limits: Samples.limits)
                 return try ImageDecoder.image(
                     layout, in: bytes, limits: ImageLimits(maximumPixelCount: 1), appliesOrientation: true)
             }

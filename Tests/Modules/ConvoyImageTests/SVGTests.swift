@@ -18,7 +18,9 @@ struct SVGTests {
         #expect(Array(image.pixels.prefix(4)) == [0x20, 0x40, 0x80, 255] && image.pixels[image.pixels.count - 1] == 0)
         func size(_ width: Int, _ height: Int, _ mode: ImageContentMode) throws -> ImageSize {
             try ImageDecoder.image(
-                body, ImageDecoding(size: ImageSize(width: width, height: height), contentMode: mode)
+                body,
+                ImageDecoding(
+                    limits: Samples.limits, size: ImageSize(width: width, height: height), contentMode: mode)
             ).size
         }
         #expect(try size(300, 300, .fit) == ImageSize(width: 300, height: 150))
@@ -34,6 +36,15 @@ struct SVGTests {
     ])
     func `declarations and comments may precede a drawing`(before: String) throws {
         #expect(try decode(drawing("", before: before))?.format == .svg)
+    }
+
+    @Test func `a drawing is decoded only if the limits allow it`() {
+        #expect(failure(drawing(""), ImageResponseSerializer())?.code == NSURLErrorCannotDecodeContentData)
+    }
+
+    @Test func `many comments before another document are read in linear time`() {
+        let page = String(repeating: "<!---->", count: 500) + "<html></html>"
+        #expect(failure(Data(page.utf8))?.code == NSURLErrorCannotDecodeContentData)
     }
 
     @Test func `a drawing reads no files, and its entities are limited`() throws {

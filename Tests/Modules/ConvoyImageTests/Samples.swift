@@ -126,6 +126,13 @@ enum Samples {
         return ~crc
     }
 
+    /// The default limits, but with SVG.
+    static let limits = {
+        var limits = ImageLimits.standard
+        limits.allowsSVG = true
+        return limits
+    }()
+
     /// The formats for which a loader is installed.
     static let formats: [ImageFormat] = ImageFormat.allCases.filter { format in
         guard let package = format.loaderPackage else { return true }
@@ -161,12 +168,16 @@ func response(_ status: Int = 200, type: String = "image/png") throws -> HTTPURL
 }
 
 /// Decodes the image in a body.
-func decode(_ data: Data, _ serializer: ImageResponseSerializer = ImageResponseSerializer()) throws -> Image? {
+func decode(
+    _ data: Data, _ serializer: ImageResponseSerializer = ImageResponseSerializer(imageLimits: Samples.limits)
+) throws -> Image? {
     try serializer.responseObject(for: response(), data: data) as? Image
 }
 
 /// Returns the error for a body.
-func failure(_ data: Data, _ serializer: ImageResponseSerializer = ImageResponseSerializer()) -> NSError? {
+func failure(
+    _ data: Data, _ serializer: ImageResponseSerializer = ImageResponseSerializer(imageLimits: Samples.limits)
+) -> NSError? {
     do {
         _ = try decode(data, serializer)
         return nil
