@@ -426,7 +426,7 @@ package enum PictureLoads {
     private func grow(to size: ImageSize) {
         growth = nil
         guard var job, let needed = neededSize else { return }
-        guard needed == size else { return sizeDidChange() }
+        guard needed == size, fade == nil else { return sizeDidChange() }
         (job.placeholder, job.failure, job.transition) = (.unchanged, .unchanged, .none)
         (job.showsPreviews, job.isGrowth) = (false, true)
         set(job, nil)

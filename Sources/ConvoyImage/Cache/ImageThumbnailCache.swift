@@ -52,11 +52,22 @@ public final class ImageThumbnailCache: Sendable {
         self.directory = directory
         self.capacity = max(0, capacity)
         let keys: Set<URLResourceKey> = [.fileSizeKey, .contentModificationDateKey]
+        try? FileManager.default.createDirectory(
+            at: directory.deletingLastPathComponent(), withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700])
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.makeDirectory(directory.path, isChosen: true)
+        } catch {
+            throw .cannotOpen(directory.path, reason: error.reason)
+        }
         do {
-            try FileManager.default.createDirectory(
-                at: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
             let files = try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: Array(keys))
-            for url in files where url.pathExtension == Self.partExtension { try? FileManager.default.removeItem(at: url) }
+            for url in files
+            where url.pathExtension == Self.partExtension
+                && UUID(uuidString: url.deletingPathExtension().lastPathComponent) != nil
+            {
+                try? FileManager.default.removeItem(at: url)
+            }
             let known = files.compactMap { url -> (file: File, date: Date)? in
                 guard url.pathExtension == Self.pathExtension, let values = try? url.resourceValues(forKeys: keys) else {
                     return nil
@@ -138,7 +149,7 @@ public final class ImageThumbnailCache: Sendable {
             }
             return found
         }
-        if state.withLock({ $0.remove(name) }) { removeFile(name) }
+        remove(name)
         return nil
     }
 
@@ -148,7 +159,9 @@ public final class ImageThumbnailCache: Sendable {
         guard data.count <= capacity else { return }
         // An incomplete file never has the name.
         let part = directory.appendingPathComponent(UUID().uuidString).appendingPathExtension(Self.partExtension)
-        guard (try? data.write(to: part)) != nil, rename(part.path, file(name).path) == 0 else {
+        guard let descriptor = try? PrivateFile.create(part.path) else { return }
+        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        guard (try? handle.write(contentsOf: data)) != nil, rename(part.path, file(name).path) == 0 else {
             try? FileManager.default.removeItem(at: part)
             return
         }
@@ -158,6 +171,8 @@ public final class ImageThumbnailCache: Sendable {
         }
         evict()
     }
+
+    func remove(_ name: String) { if state.withLock({ $0.remove(name) }) { removeFile(name) } }
 
     private func evict() {
         let names = state.withLock { state in

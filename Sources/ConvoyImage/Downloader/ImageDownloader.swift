@@ -62,7 +62,8 @@ public final class ImageDownloader: Sendable {
         /// Whether a complete JPEG, PNG or GIF that lacks only its end marker is an error. False by default, as in
         /// browsers.
         public var requiresEndMarker = false
-        /// Whether `file:` URLs are loaded. Set it to false if the URLs come from a server. True by default.
+        /// Whether `file:` URLs are loaded. True by default, also in ``ImageDownloader/default``; use a downloader of your
+        /// own with false if the URLs come from a server.
         public var allowsFileURLs = true
         /// Whether the bytes of a cancelled load are kept for a while, so that a later load of the image requests only the
         /// rest. At most 16 MiB of eight images are kept, if more than 64 KiB have arrived. True by default.
@@ -200,7 +201,9 @@ public final class ImageDownloader: Sendable {
     func prepared(_ image: ImageRequest) -> Prepared {
         var request = image.urlRequest
         if let url = request.url, let local = LocalImage(url) {
-            let key = ImageCacheKey(url, fields: local.identification, identity: nil, image)
+            // Without a key, a file is neither looked up nor examined. A long URL takes more memory than its image.
+            let mayBeKept = (configuration.allowsFileURLs || !url.isFileURL) && url.absoluteString.utf8.count <= 64 << 10
+            let key = mayBeKept ? ImageCacheKey(url, fields: local.identification, identity: nil, image) : nil
             return Prepared(request: request, sharedKey: nil, cacheKey: key, form: ExactString(image.form))
         }
         let own = request.allHTTPHeaderFields ?? [:]
@@ -220,15 +223,26 @@ public final class ImageDownloader: Sendable {
             form: ExactString(form))
     }
 
+    /// Whether the manager may authenticate requests while they are sent, so that their keys do not name the user.
+    private var mayAuthenticate: Bool {
+        manager.credential != nil || manager.authenticator != nil
+            || manager.shouldUseCredentialStorage && !manager.credentialStore.isEmpty
+    }
+
     func begin(_ request: ImageRequest, _ receipt: ImageDownloadReceipt) {
         let prepared = prepared(request)
-        guard request.urlRequest.mayUseMemory, let thumbnails, let key = prepared.cacheKey,
+        guard request.urlRequest.mayUseMemory, let thumbnails, !mayAuthenticate, let key = prepared.cacheKey,
             let name = ImageThumbnailCache.name(for: key), thumbnails.contains(name),
             cache?.image(for: key, acceptsStale: request.urlRequest.acceptsStaleImages) == nil
         else { return begin(request, prepared, receipt) }
         ImageDownloader.workers.perform { [self] in
             if receipt.isEnded { return }
-            guard let (image, lifetime) = thumbnails.image(name) else { return begin(request, prepared, receipt) }
+            guard let (image, lifetime) = thumbnails.image(name) else {
+                begin(request, prepared, receipt)
+                // It may have been cancelled before it had a place.
+                if receipt.isEnded { leave(receipt) }
+                return
+            }
             cache?.insert(image, for: key, tag: request.cacheTag, lifetime: lifetime)
             receipt.end(with: .success(image))
         }
@@ -339,7 +353,7 @@ public final class ImageDownloader: Sendable {
     /// Returns the paused operation of a job that starts. Called within the lock.
     private func beginResuming(_ job: ImageJob) -> HTTPRequestOperation? {
         guard case .starting = job.phase, let operation = job.pausedOperation.take() else { return nil }
-        job.phase = .transferring(operation)
+        (job.phase, job.isResumed) = (.transferring(operation), true)
         return operation
     }
 
@@ -370,6 +384,12 @@ public final class ImageDownloader: Sendable {
         let (variants, decodes) = jobs.withLock { jobs -> ([ImageVariant], Bool) in
             if jobs.pausedOperationDidEnd(job) { return ([], false) }
             jobs.transferDidEnd(job)
+            if job.isResumed, case .transferring = job.phase, (error as? URLError)?.code == .timedOut {
+                // The time of the cancelled load is over, not that of this one.
+                (job.isResumed, job.reportsProgress, job.reportsPreviews) = (false, false, false)
+                jobs.add(job)
+                return ([], false)
+            }
             switch job.phase {
             case .transferring, .reading: break
             default: return ([], false)
@@ -424,9 +444,12 @@ public final class ImageDownloader: Sendable {
     }
 
     private func keepThumbnail(_ image: Image, _ variant: ImageVariant, _ response: HTTPURLResponse?) {
-        guard let thumbnails, image.animation == nil, let name = variant.cacheKey.flatMap(ImageThumbnailCache.name(for:)),
-            let response, case .seconds(let lifetime) = ResponseFreshness(response), lifetime > 0
-        else { return }
+        guard let thumbnails, !mayAuthenticate, let name = variant.cacheKey.flatMap(ImageThumbnailCache.name(for:)) else {
+            return
+        }
+        // Otherwise, an older thumbnail would be used.
+        guard image.animation == nil, let response, case .seconds(let lifetime) = ResponseFreshness(response), lifetime > 0
+        else { return thumbnails.remove(name) }
         thumbnails.insert(image, name, lifetime: lifetime)
     }
 
@@ -479,7 +502,10 @@ public final class ImageDownloader: Sendable {
     private func park(
         _ receipt: ImageDownloadReceipt, _ left: inout (job: ImageJob, variant: ImageVariant)?
     ) -> Bool {
-        guard configuration.resumesCancelledLoads else { return false }
+        // Without a time limit, nothing would end the paused operation.
+        guard configuration.resumesCancelledLoads, (configuration.totalTimeout ?? manager.totalTimeout) != nil else {
+            return false
+        }
         func transfer(_ jobs: ImageJobs) -> (ImageJob, ImageVariant, HTTPRequestOperation)? {
             guard let (job, variant) = receipt.place, let key = job.key, jobs.shared[key] === job,
                 job.variants.count == 1, variant.receipts.count == 1, case .transferring(let operation) = job.phase

@@ -39,6 +39,8 @@ final class ImageJob: @unchecked Sendable {
     private var loads = 0
     var reportsProgress = false
     var reportsPreviews = false
+    /// Whether the job continues the operation of a cancelled load.
+    var isResumed = false
     let previews = PreviewPace()
 
     init(_ request: URLRequest, _ key: SharedTransferKey?) { (self.request, self.key) = (request, key) }
@@ -258,6 +260,8 @@ struct ImageJobs {
         default: return false
         }
         job.pausedOperation = nil
+        // Nothing follows the next operation yet.
+        (job.reportsProgress, job.reportsPreviews) = (false, false)
         return true
     }
 

@@ -28,6 +28,11 @@ public final class CredentialStore: Sendable {
     /// Creates an empty store.
     public init() {}
 
+    /// Whether the store has neither credentials nor a netrc file.
+    package var isEmpty: Bool {
+        contents.withLock { $0.spaces.isEmpty && $0.origins.isEmpty && $0.netrc == nil }
+    }
+
     /// The netrc file for servers without credentials in the store; nil by default.
     ///
     /// It is used only for servers, not for proxies, and only for methods that require a user name and a password:
