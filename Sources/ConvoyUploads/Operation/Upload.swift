@@ -137,7 +137,9 @@ final class Upload: @unchecked Sendable {
             return (state.isStopping, state.mustNotRepeat)
         }
         guard let work else { return }
-        if isStopping { return work.didStop() }
+        // A request that ended just before the pause may have arrived.
+        let mayBeRepeated = !mustNotRepeat || error is CancellationError || (error as? UploadFailure)?.isUnsent == true
+        if isStopping, mayBeRepeated { return work.didStop() }
         switch error {
         case let failure as UploadFailure:
             // Never send a non-idempotent request twice, unless none of it was sent.
