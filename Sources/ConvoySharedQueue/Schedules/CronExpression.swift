@@ -8,8 +8,8 @@ import Foundation
 /// ```
 ///
 /// A field is `*`, a number, a range (`1-5`) or a list of those, each optionally with a step (`*/15`, `8-18/2`). Months and
-/// days of the week may be names of three letters; 0 and 7 are Sunday. If neither day is `*`, one of them must match.
-/// `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly` are abbreviations.
+/// days of the week may be names of three letters; 0 and 7 are Sunday. If neither day begins with `*`, one of them must
+/// match, otherwise both. `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly` are abbreviations.
 ///
 /// If the clocks of the time zone are set forward, a time that does not exist is moved forward by the same amount. If they
 /// are set back, a time occurs once, unless the hour is `*`.
@@ -18,7 +18,7 @@ public struct CronExpression: Sendable, Hashable {
     public let text: String
     /// The numbers that match, as bits.
     private let minutes, hours, days, months, weekdays: UInt64
-    /// Whether a day must match both fields, because one of them is unrestricted.
+    /// Whether a day must match both fields, because one of them begins with `*`.
     private let matchesBothDays: Bool
 
     private static let abbreviations = [

@@ -77,8 +77,9 @@ struct WorkTemplate: Sendable, Codable {
         (item.standing.maximumAttempts, item.standing.sendsAgain) = (maximumAttempts, sendsAgain)
         item.standing.kept = kept
         // Another occurrence is another request, not a repetition of the same one.
-        if item.kind == .outbox, var changed = try? WorkPayload(payload) {
-            changed.request.header.removeAll { $0.name.lowercased() == OutboxRequest.keyField.lowercased() }
+        let isKey = { (line: HeaderLine) in line.name.lowercased() == OutboxRequest.keyField.lowercased() }
+        if var changed = try? WorkPayload(payload), item.kind == .outbox || changed.request.header.contains(where: isKey) {
+            changed.request.header.removeAll(where: isKey)
             changed.request.header.append(
                 HeaderLine(name: OutboxRequest.keyField, value: "\"\(item.id.uuidString.lowercased())\""))
             item.payload = (try? changed.text()) ?? payload

@@ -37,7 +37,9 @@ extension WorkerCore {
         for attempt in attempts { attempt.start() }
         // Poll for entries that were not announced.
         let pause: TimeInterval = shared.withLock { $0.isListening } ? 5 : 1
-        let wait = claim.wait.map { Double($0) / 1e6 } ?? pause
+        // Another worker has taken the entries of the chosen tags, but other tags may have some.
+        let isOutrun = claim.isPartial && attempts.isEmpty
+        let wait = isOutrun ? 0.02 : claim.wait.map { Double($0) / 1e6 } ?? pause
         standing.claim = Nanoseconds.deadline(min(max(0.002, wait), pause), after: MonotonicClock.now)
     }
 

@@ -17,7 +17,9 @@ enum QueueAdd {
         }
         let parts = try QueueRequestParts(options)
         let given = try texts.map { text throws(ToolError) in try parts.request(text) }
-        let readers = try lists.map { path throws(ToolError) in QueueListReader(try ListReader(path), options, parts) }
+        let readers = try lists.map { path throws(ToolError) in
+            QueueListReader(try ListReader(path), options, parts, printer.display)
+        }
         for reader in readers { try reader.check() }
         warn(options, printer.display)
         try QueueCall.connect(queue, printer.display, options, makes: true)
@@ -25,7 +27,7 @@ enum QueueAdd {
         var count = given.count
         do throws(ToolError) {
             for reader in readers {
-                while let requests = try reader.next(Self.step) {
+                while let requests = try reader.next(parts.step) {
                     try add(requests, queue, printer)
                     count += requests.count
                 }
@@ -37,9 +39,6 @@ enum QueueAdd {
         return .success
     }
 
-    /// The maximum number of requests to add in one transaction.
-    private static let step = 1000
-
     private static func add(
         _ requests: [SharedRequest], _ queue: SharedQueue, _ printer: QueuePrinter
     ) throws(ToolError) {
@@ -49,11 +48,15 @@ enum QueueAdd {
     }
 
     /// Reports the headers that are not stored.
-    static func warn(_ options: Options, _ display: Display) {
+    ///
+    /// - Returns: Whether there are any.
+    @discardableResult
+    static func warn(_ options: Options, _ display: Display) -> Bool {
         let names = options.all("header").map { Headers.parts(of: $0) }
             .filter { SuppliedHeaders.isSecret($0.name, $0.value) }.map { Printable.line($0.name) }
-        guard !names.isEmpty else { return }
+        guard !names.isEmpty else { return false }
         display.complain(
             "secrets are not stored: give \(names.joined(separator: ", ")) to the workers with -H and --secrets-for")
+        return true
     }
 }

@@ -118,8 +118,8 @@ enum QueueLimit {
             throw options.usage("--jobs takes a whole number of at least 1, or none")
         }
         let name = host == "*" ? nil : host
-        try QueueCall.connect(queue, printer.display, options, makes: true)
         if tag != nil, options.has("retries") { throw options.usage("--retries cannot be combined with --tag") }
+        try QueueCall.connect(queue, printer.display, options, makes: true)
         let limits = try QueueCall.result {
             var limits =
                 if let tag { try await queue.tagLimits()[tag] ?? HostLimits() } else {

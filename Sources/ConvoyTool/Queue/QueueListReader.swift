@@ -10,20 +10,21 @@ final class QueueListReader {
     private let options: Options
     /// The parts of requests without options of their own.
     private let parts: QueueRequestParts
+    private let display: Display
+    private var hasWarned = false
 
     /// - Parameters:
     ///   - options: The options of the command, which apply to lines that do not override them.
     ///   - parts: The parts that those options specify.
-    init(_ reader: ListReader, _ options: Options, _ parts: QueueRequestParts) {
-        (self.reader, self.options, self.parts) = (reader, options, parts)
+    ///   - display: Shows which header fields are not stored.
+    init(_ reader: ListReader, _ options: Options, _ parts: QueueRequestParts, _ display: Display) {
+        (self.reader, self.options, self.parts, self.display) = (reader, options, parts, display)
     }
 
     /// Reads a list that can be read again, to find errors before anything is added.
     func check() throws(ToolError) {
         guard reader.isFile else { return }
-        while case .entry(let entry) = try reader.next() {
-            if !entry.isPlain { _ = try request(entry) }
-        }
+        while case .entry(let entry) = try reader.next() { _ = try request(entry) }
         reader.rewind()
     }
 
@@ -48,6 +49,9 @@ final class QueueListReader {
 
     private func request(_ entry: DownloadEntry) throws(ToolError) -> SharedRequest {
         let own = entry.options.isEmpty ? nil : try options(of: entry)
+        if let own, !hasWarned, entry.options.contains(where: { $0.text.hasPrefix("header") }) {
+            hasWarned = QueueAdd.warn(own, display)
+        }
         return try DownloadList.located(reader.name, entry.line) { () throws(ToolError) in
             try (try own.map { own throws(ToolError) in try QueueRequestParts(own) } ?? parts).request(entry.text)
         }

@@ -15,6 +15,9 @@ struct QueueRequestParts {
         (body, headers) = (try Self.body(options), try Headers(options))
     }
 
+    /// The maximum number of requests to add in one transaction. All copies of the body must fit into memory.
+    var step: Int { max(1, min(1000, (64 << 20) / max(1, body?.count ?? 0))) }
+
     /// Creates the request for a URL.
     func request(_ text: String) throws(ToolError) -> SharedRequest {
         let url = try DownloadURL.parse(text)
@@ -22,6 +25,10 @@ struct QueueRequestParts {
             throw .usage(
                 "\(url.forPeople) contains a login, which would be stored: give it to the workers with --user and --secrets-for"
             )
+        }
+        let address = url.absoluteString, shown = Redaction.url(address)
+        guard shown.utf8.elementsEqual(address.utf8) else {
+            throw .usage(SharedQueueError.secretInURL(shown).description)
         }
         var request = try headers.request(for: url)
         request.httpMethod = try method(hasBody: body != nil)
