@@ -132,9 +132,15 @@ enum WorkflowCommand {
             trace: try TraceOptions(options, display, count: 2))
         if let warning = trust.warning, !setting.isPreview { display.complain(warning) }
         let timeout = try options.seconds("timeout")
-        let masks = Locked<[SecretMask]>([])
-        Display.filter.withLock { $0 = { text in masks.withLock { $0 }.reduce(text) { $1.masked($0) } } }
-        Display.archiveFilter.withLock { $0 = { data in masks.withLock { $0 }.reduce(data) { $1.masked(json: $0) } } }
+        // One mask replaces the secrets of all runs, the longest first, because one may be part of another.
+        let all = SecretMask(), current = Locked<SecretMask?>(nil)
+        @Sendable func mask() -> SecretMask {
+            // The current run may have found further secrets.
+            current.withLock { $0 }.map { all.add(from: $0) }
+            return all
+        }
+        Display.filter.withLock { $0 = { mask().masked($0) } }
+        Display.archiveFilter.withLock { $0 = { mask().masked(json: $0) } }
         defer {
             Display.filter.withLock { $0 = nil }
             Display.archiveFilter.withLock { $0 = nil }
@@ -143,7 +149,8 @@ enum WorkflowCommand {
         let runs = (1...setting.rounds).lazy.flatMap { round in rows.map { (row: $0, round: round) } }
         for (index, (row, round)) in runs.enumerated() where Interruption.shared.status == nil {
             let item = try prepare(row, setting, settings, timeout: timeout)
-            masks.withLock { $0.append(item.run.secrets) }
+            _ = mask()
+            current.withLock { $0 = item.run.secrets }
             if setting.isPreview {
                 guard round == 1 else { break }
                 if index > 0 { display.say("") }

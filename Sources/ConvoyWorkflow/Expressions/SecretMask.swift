@@ -39,6 +39,12 @@ public final class SecretMask: Sendable {
         add(new)
     }
 
+    /// Adds the secrets of another mask.
+    package func add(from other: SecretMask) {
+        if let parent = other.parent { add(from: parent) }
+        add(Set(other.forms.withLock { $0 }))
+    }
+
     /// Adds values that are secrets because of their names. Short values are masked only next to their names.
     func add(named values: [String]) {
         guard hidesNamed else { return }
