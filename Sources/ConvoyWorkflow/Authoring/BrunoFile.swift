@@ -42,7 +42,12 @@ struct BrunoFile {
                 return (String(text.dropFirst()[..<end]), rest.dropFirst().trimmingCharacters(in: .whitespaces))
             }
             // A disabled name may be quoted.
-            if text.hasPrefix("~") { return ("~", "") }
+            if text.hasPrefix("~") {
+                // The following lines of a value belong to it.
+                let mark = text.range(of: "'''")
+                let isOpen = mark.map { !text[$0.upperBound...].contains("'''") } ?? false
+                return ("~", isOpen ? "'''" : "")
+            }
             guard let colon = text.firstIndex(of: ":") else { return nil }
             return (
                 text[..<colon].trimmingCharacters(in: .whitespaces),

@@ -99,12 +99,12 @@ public struct BrunoReader {
         let name = imported.name(for: title)
         var draft = RequestDraft(method: block.name.uppercased(), url: "")
         if title != name { draft.notes.append(title) }
-        for pair in content.first("vars:pre-request")?.pairs ?? [] { set(pair.name, pair.value) }
+        for pair in content.first("vars:pre-request")?.pairs ?? [] {
+            imported.variables.setOnce(pair.name, to: WorkflowInputs.value(of: pair.value), or: &draft)
+        }
         for script in (outer + [content]).flatMap({ $0.texts("script:pre-request") }) {
             let reader = ScriptReader(script, imported.variables)
-            for constant in reader.constants {
-                imported.variables.set(constant.name, to: imported.variables.templated(constant.value))
-            }
+            for constant in reader.constants { imported.variables.setOnce(constant.name, to: constant.value, or: &draft) }
             draft.notes += (reader.others + reader.checks).map { "not expressed, before the request: \($0)" }
         }
         var address = block.value("url") ?? ""

@@ -51,9 +51,10 @@ struct ImportedRequests {
         var draft = draft, checks = checks
         for script in scripts {
             let reader = ScriptReader(script, variables)
+            variables = reader.variables
             checks += reader.checks
             for capture in reader.captures { addCapture(capture.name, capture.source, to: &draft, of: name) }
-            for constant in reader.constants { variables.set(constant.name, to: variables.templated(constant.value)) }
+            for constant in reader.constants { variables.setOnce(constant.name, to: constant.value, or: &draft) }
             draft.notes += reader.others.map { "not expressed: \($0)" }
         }
         var checksStatus = false

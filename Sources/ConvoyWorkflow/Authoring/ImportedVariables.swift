@@ -26,6 +26,17 @@ struct ImportedVariables {
         needed[Self.name(name)] = value
     }
 
+    /// Sets a variable that a single request sets. A variable of a manifest has one value for all requests, so a second
+    /// value becomes a note of the request.
+    mutating func setOnce(_ name: String, to constant: JSON, or draft: inout RequestDraft) {
+        let known = Self.name(name), value = templated(constant), old = needed[known]
+        if owners[name] == nil, old == nil || old == .null || old == value {
+            needed[known] = value
+        } else {
+            draft.notes.append("not expressed: \(name) = \(constant)")
+        }
+    }
+
     /// Returns the expression for a variable or a function, or nil if it has none.
     mutating func expression(_ name: String) -> String? {
         if let function = functions[name] { return function }
@@ -47,6 +58,10 @@ struct ImportedVariables {
             let text = text(string, &draft)
             return draft.templated(.string(text))
         case .array(let values): return .array(values.map { templated($0) })
+        case .object(let object):
+            var result = JSONObject()
+            for member in object.members { result[member.key] = templated(member.value) }
+            return .object(result)
         default: return json
         }
     }
@@ -80,7 +95,8 @@ extension RequestDraft {
     mutating func json(_ text: String, _ variables: inout ImportedVariables) -> JSON? {
         var result = "", rest = Substring(text), isString = false, isEscaped = false
         while let character = rest.first {
-            if rest.hasPrefix("{{"), let end = rest.range(of: "}}"),
+            // A longer name is none: otherwise, the time would be quadratic.
+            if rest.hasPrefix("{{"), let end = rest.prefix(400).range(of: "}}"),
                 let value = variables.expression(
                     rest[rest.index(rest.startIndex, offsetBy: 2)..<end.lowerBound].trimmingCharacters(in: .whitespaces))
             {

@@ -91,9 +91,7 @@ public struct PostmanReader {
         // The values that a script sets before the request are known to it.
         for script in folder.preparations + Self.scripts("prerequest", of: item) {
             let reader = ScriptReader(script, imported.variables)
-            for constant in reader.constants {
-                imported.variables.set(constant.name, to: imported.variables.templated(constant.value))
-            }
+            for constant in reader.constants { imported.variables.setOnce(constant.name, to: constant.value, or: &draft) }
             draft.notes += (reader.others + reader.checks).map { "not expressed, before the request: \($0)" }
         }
         draft.url = url(request.isText ? request : request[["url"]] ?? "", &draft)

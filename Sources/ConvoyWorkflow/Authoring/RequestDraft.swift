@@ -183,6 +183,7 @@ public struct RequestDraft: Sendable {
     /// Returns a string in which `${` and `{{` are escaped, except in references to variables.
     private func template(_ text: String) -> JSON {
         let escaped = text.replacing("${", with: "$${").replacing("{{", with: "{${'{'}")
+            .replacing("$\0", with: "${'$'}\0")
         guard !variables.isEmpty, escaped.contains("\0") else { return .string(escaped) }
         return .string(
             variables.reduce(escaped) {

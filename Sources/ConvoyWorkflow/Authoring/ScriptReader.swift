@@ -15,7 +15,8 @@ struct ScriptReader {
     /// The statements that are not recognized.
     private(set) var others: [String] = []
 
-    private var variables: ImportedVariables
+    /// The variables of the collection, with those that a check needs.
+    private(set) var variables: ImportedVariables
     private var aliases: [String: ScriptValue] = [:]
     private var tokens: ArraySlice<ScriptToken> = []
     /// The number of values that contain the current one.
@@ -47,11 +48,22 @@ struct ScriptReader {
         while !rest.isEmpty {
             let statement = Self.statement(&rest)
             guard !statement.isEmpty else { continue }
+            let known = variables
             if depth < 20, let body = Self.body(of: statement) {
                 read(body, depth: depth + 1)
             } else if !take(statement) {
+                variables = known
                 others.append(ScriptToken.line(statement))
+                forgetChanged(by: statement)
             }
+        }
+    }
+
+    /// Forgets the values of the names to which a statement that is not recognized may assign.
+    private mutating func forgetChanged(by statement: ArraySlice<ScriptToken>) {
+        for index in statement.indices.dropLast() {
+            guard case .name(let name) = statement[index], case .mark(let mark) = statement[index + 1] else { continue }
+            if ["=", "+", "-", "*", "/"].contains(mark) { aliases[name] = nil }
         }
     }
 
@@ -121,13 +133,18 @@ struct ScriptReader {
         do throws(Failure) {
             switch (tokens.first, tokens.dropFirst().first) {
             case (.name("const")?, .name(let name)?), (.name("let")?, .name(let name)?), (.name("var")?, .name(let name)?):
+                aliases[name] = nil
                 tokens = tokens.dropFirst(2)
                 try expect("=")
-                aliases[name] = try value()
+                let found = try value()
+                guard tokens.isEmpty else { return false }
+                aliases[name] = found
             case (.name("tests")?, .mark("[")?):
                 guard let equals = tokens.firstIndex(of: .mark("=")) else { return false }
                 tokens = tokens[(equals + 1)...]
-                checks.append(try comparison())
+                let check = try comparison()
+                guard tokens.isEmpty else { return false }
+                checks.append(check)
             case (.name("pm")?, _) where startsExpectation(["pm", ".", "response", ".", "to"]):
                 tokens = tokens.dropFirst(5)
                 checks.append(try chain(of: nil))

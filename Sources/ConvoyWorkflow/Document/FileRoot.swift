@@ -15,7 +15,8 @@ struct FileRoot: Sendable {
         guard let directory else { return file }
         let path = file.utf8.first == UInt8(ascii: "/") ? file : PathText.join(directory, file)
         // A missing file is reported when it is opened.
-        guard Self.isInside(directory, path) != false else {
+        // The directory itself is allowed, because a computed path may start there.
+        guard Self.isInside(directory, path) != false || Self.realPath(path) == Self.realPath(directory) else {
             throw EvaluationError(
                 message: "invalid file \(quoted(file, isCut: false)): it is outside --file-root", isAboutFile: true)
         }

@@ -16,6 +16,9 @@ enum KnownOutputs {
         let early: EarlyScope
         var item: JSON?
         var index: Int?
+        var files: FileRoot { early.files }
+
+        func hides(_ expression: Expression) -> Bool { early.hides(expression) }
 
         func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
             switch reference.root {

@@ -55,7 +55,7 @@ public struct Workflow: Sendable {
     ///
     /// - Parameters:
     ///   - data: The text, in UTF-8.
-    ///   - name: The name of the manifest, for messages.
+    ///   - name: The name of the manifest, for messages. Paths in `include` are relative to its directory.
     ///   - inputs: Variables and the environment.
     public init(parsing data: Data, name: String, inputs: WorkflowInputs = WorkflowInputs()) throws(ManifestError) {
         let files = FileRoot(directory: inputs.fileRoot?.path)
@@ -67,7 +67,10 @@ public struct Workflow: Sendable {
     ///
     /// - Throws: `ManifestError`, or Foundation's error if the file cannot be read.
     public init(contentsOf file: URL, inputs: WorkflowInputs = WorkflowInputs()) throws {
-        try self.init(parsing: try Data(contentsOf: file), name: file.relativePath, inputs: inputs)
+        // The path must lead to the file, because included manifests are found relative to it.
+        let path = file.relativePath
+        let name = URL(fileURLWithPath: path).path == file.path ? path : file.path
+        try self.init(parsing: try Data(contentsOf: file), name: name, inputs: inputs)
     }
 
     private init(plan: WorkflowPlan, name: String) { (self.plan, self.name) = (plan, name) }
