@@ -197,4 +197,12 @@ import Testing
         }
         #expect(error?.description == message)
     }
+
+    @Test func `the secrets of several masks are replaced at once, the longest first`() {
+        let (first, second, all) = (SecretMask(), SecretMask(), SecretMask())
+        first.add(["4711ab"])
+        second.add(["4711ab-9921"])
+        for mask in [first, second] { all.add(from: mask) }
+        #expect(all.masked("4711ab-9921 and 4711ab") == "*** and ***")
+    }
 }

@@ -82,7 +82,7 @@ import Testing
             (" tag=x\n\(url)", "list:1: an option without"),
             ("\(url)\n unique-for=1h", "list:1: --unique-for requires --unique"),
             ("\(url)\n failed-dependency=no", "list:1: --failed-dependency takes hold, run or fail"),
-            ("http://ada:x@a.example/", "list:1: "),
+            ("http://ada:x@a.example/", "list:1: "), ("\(url)\n\(url)?token=abcdefgh", "list:2: The URL"),
         ] {
             try ground.bench.scratch.write(lines, to: "list")
             let result = try await ground.queue("add", "-i", "list")
