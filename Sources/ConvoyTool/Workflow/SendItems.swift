@@ -10,6 +10,8 @@ enum SendItems {
     /// An item, split at its separator.
     private struct Item {
         let name: String
+        /// The name in which escaped backslashes are still escaped.
+        let key: String
         let kind: Kind
         let value: String
         /// Whether the value is the path of a file with the value: `text=@FILE`.
@@ -91,7 +93,7 @@ enum SendItems {
     ) throws(ToolError) -> JSON? {
         guard !options.has("form"), !options.has("multipart") else { return nil }
         let shown = Printable.line(argument)
-        guard let key = NestedKey(item.name) else { throw options.usage("'\(shown)': the brackets do not match") }
+        guard let key = NestedKey(item.key) else { throw options.usage("'\(shown)': the brackets do not match") }
         guard let result = key.setting(value, in: body) else {
             throw options.usage("'\(shown)': the place is within a value of another type")
         }
@@ -130,22 +132,29 @@ enum SendItems {
 
     /// Splits an item at its first separator without a preceding backslash.
     private static func item(_ text: String) -> Item? {
-        var name = "", rest = text[...]
+        var name = "", key = "", rest = text[...]
         while let next = rest.first, !":=@;".contains(next) || next == ";" && rest.count > 1 {
             rest.removeFirst()
             // As in HTTPie, `dc\:title=x` has a colon in its name.
-            let isEscape = next == "\\" && rest.first.map { ":=@".contains($0) } == true
-            name.append(isEscape ? rest.removeFirst() : next)
+            guard next == "\\", let escaped = rest.first, ":=@\\".contains(escaped) else {
+                name.append(next)
+                key.append(next)
+                continue
+            }
+            rest.removeFirst()
+            name.append(escaped)
+            key += escaped == "\\" ? "\\\\" : String(escaped)
         }
         guard !name.isEmpty else { return nil }
         // An empty field: `Name;`.
-        if rest == ";" { return Item(name: name, kind: .header, value: "") }
+        if rest == ";" { return Item(name: name, key: key, kind: .header, value: "") }
         let separators: [(String, Kind, Bool)] = [
             (":=@", .json, true), ("==@", .query, true), ("=@", .text, true), (":@", .header, true), (":=", .json, false),
             ("==", .query, false), ("=", .text, false), ("@", .file, false), (":", .header, false),
         ]
         for (separator, kind, isPath) in separators where rest.hasPrefix(separator) {
-            return Item(name: name, kind: kind, value: String(rest.dropFirst(separator.count)), isPath: isPath)
+            let value = String(rest.dropFirst(separator.count))
+            return Item(name: name, key: key, kind: kind, value: value, isPath: isPath)
         }
         return nil
     }

@@ -125,10 +125,12 @@ import Testing
             cache.insert(image, "a", lifetime: 100)
         }
         // An incomplete file of a process that ended is removed.
-        let part = directory.file("thumbnails").appendingPathComponent("c.part")
-        try Data("x".utf8).write(to: part)
+        let part = directory.file("thumbnails").appendingPathComponent("\(UUID().uuidString).part")
+        let foreign = directory.file("thumbnails").appendingPathComponent("c.part")
+        for file in [part, foreign] { try Data("x".utf8).write(to: file) }
         #expect(try ImageThumbnailCache(directory: directory.file("thumbnails")).count == 1)
         #expect(!FileManager.default.fileExists(atPath: part.path))
+        #expect(FileManager.default.fileExists(atPath: foreign.path), "the file of another program stays")
         cache.removeAll()
         #expect(cache.count == 0 && cache.usage == 0 && !FileManager.default.fileExists(atPath: file.path))
         #expect(throws: HTTPCacheError.self) { try ImageThumbnailCache(directory: URL(fileURLWithPath: "/dev/null/x")) }

@@ -12,6 +12,8 @@ struct TargetUseTests {
         "ConvoyTransport/Configuration/Proxy.swift": ["CURLUPART_SCHEME", "CURLUPART_HOST"],
         // URLs typed by a user, possibly without a scheme.
         "ConvoyTool/Lists/DownloadURL.swift": ["[\"http\", \"https\"]"],
+        // Images in files and in `data:` URLs have no host.
+        "ConvoyImage/Downloader/LocalImage.swift": ["scheme == \""],
         // The type of a link in Metalink 3, which is not a URL.
         "ConvoyDownloads/Mirrors/MetalinkBuilder.swift": ["[\"http\", \"https\"]"],
     ]

@@ -143,6 +143,7 @@ import Testing
     @Test(arguments: [
         ("dc\\:title=x", "{\"dc:title\":\"x\"}"), ("a\\=b=c", "{\"a=b\":\"c\"}"), ("a\\@b=c", "{\"a@b\":\"c\"}"),
         ("a\\\\=c", "{\"a\\\\\":\"c\"}"), ("a\\b=c", "{\"a\\\\b\":\"c\"}"),
+        ("a\\\\[b]=c", "{\"a\\\\\":{\"b\":\"c\"}}"), ("a\\[b\\]=c", "{\"a[b]\":\"c\"}"),
     ])
     func `a backslash escapes a separator in an item name`(item: String, body: String) async throws {
         let result = try await ToolProcess.run(["send", "POST", server.url("/x").absoluteString, item], in: scratch.url)

@@ -276,7 +276,9 @@ import Testing
         }
         let manifest = try manifest(["a.bru": file(1), "b.bru": file(2)])
         #expect(manifest.contains("# not expressed: id = 2"), "\(manifest)")
-        #expect(throws: Never.self) { try Workflow(parsing: Data(manifest.utf8), name: "m") }
+        var inputs = WorkflowInputs(environment: [:])
+        inputs.variables["owner"] = "ada"
+        #expect(throws: Never.self) { try Workflow(parsing: Data(manifest.utf8), name: "m", inputs: inputs) }
     }
 
     @Test(

@@ -32,7 +32,7 @@ import Testing
     /// The recorded public properties of a type, with their types.
     private static func properties(of type: String) throws -> [String: Substring] {
         let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
         let record = try String(contentsOf: tests.appendingPathComponent("API/ConvoyOperations.txt"), encoding: .utf8)
         var properties: [String: Substring] = [:]
         for line in record.split(separator: "\n") where line.hasPrefix("\(type).") {
