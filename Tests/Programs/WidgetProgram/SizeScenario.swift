@@ -26,6 +26,10 @@ import Foundation
         widget.pointer.assumingMemoryBound(to: GtkWidget.self)
     }
 
+    private static func allocation(of widget: Widget) -> [Int32] {
+        [gtk_widget_get_width(pointer(widget)), gtk_widget_get_height(pointer(widget))]
+    }
+
     private static func shownWidth(_ widget: Widget) -> Int {
         guard NumberedPicture.hasPaintable(widget) else { return 0 }
         return Int(gdk_paintable_get_intrinsic_width(gtk_picture_get_paintable(OpaquePointer(widget.pointer))))
@@ -66,6 +70,12 @@ import Foundation
         try await window.show()
         picture.setImage(from: server.url("/1.bmp"), by: downloader)
         try await Scenario.wait("the picture") { NumberedPicture.number(shownBy: picture) == 1 }
+        // The window gets its final size some frames after it is shown.
+        var (size, since) = (allocation(of: picture), ContinuousClock.now)
+        try await Scenario.wait("a size that has not changed for half a second") {
+            if allocation(of: picture) != size { (size, since) = (allocation(of: picture), .now) }
+            return ContinuousClock.now - since > .milliseconds(500)
+        }
         let request = Widget.imageRequest(for: ImageRequest(server.url("/2.bmp")), in: picture)
         result["isFill"] = request.contentMode == .fill
         let prefetcher = ImagePrefetcher(downloader: downloader)
