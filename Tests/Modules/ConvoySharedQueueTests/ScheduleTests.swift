@@ -149,14 +149,19 @@ import Testing
 
     // MARK: The queue
 
-    @Test(arguments: StoreKind.available)
-    func `each occurrence is another request with its own key`(_ kind: StoreKind) async throws {
+    @Test(arguments: StoreKind.available, [false, true])
+    func `each occurrence is another request with its own key`(_ kind: StoreKind, _ givesKey: Bool) async throws {
         let test = try TestStore(kind), server = try TestServer()
         server.route("POST", "/report", .text("ok"))
         let queue = SharedQueue(store: test.store)
         var request = URLRequest(url: server.url("/report"))
         request.httpMethod = "POST"
-        let report = SharedRequest(OutboxRequest(request, body: .data(Data("x".utf8))))
+        if givesKey {
+            request.httpBody = Data("x".utf8)
+            request.setValue("mine", forHTTPHeaderField: "Idempotency-Key")
+        }
+        let outbox = OutboxRequest(request, body: .data(Data("x".utf8)))
+        let report = givesKey ? SharedRequest(request) : SharedRequest(outbox)
         try await queue.schedule("report", .every(1), request: report)
         let worker = SharedQueueWorker(queue: queue, manager: HTTPRequestOperationManager(baseURL: nil))
         async let running: Void = worker.run()
