@@ -73,11 +73,31 @@ import Testing
         var mine = ImageRequest(server.url("/mine"), size: size)
         mine.urlRequest.setValue("ada", forHTTPHeaderField: "Authorization")
         _ = try await load(downloader, mine)
+        // The key of such a request does not name the user, because the server asks for the credential.
+        downloader.manager.credential = URLCredential(user: "ada", password: "x", persistence: .forSession)
+        _ = try await load(downloader, ImageRequest(server.url("/mine"), size: size))
+        downloader.manager.credential = nil
         // A later image is stored after those.
         try serve("/last", 5)
         _ = try await load(downloader, ImageRequest(server.url("/last"), size: size))
         try await waitUntil("the last image") { downloader.thumbnails?.count ?? 0 > 0 }
         #expect(downloader.thumbnails?.count == 1)
+    }
+
+    @Test func `a reload without a lifetime removes the earlier image, and files are private`() async throws {
+        try serve("/avatar", 1)
+        let downloader = try downloader()
+        _ = try await load(downloader, ImageRequest(server.url("/avatar"), size: size))
+        try await waitUntil("a file") { downloader.thumbnails?.count == 1 }
+        let folder = directory.file("thumbnails")
+        let name = try #require(try FileManager.default.contentsOfDirectory(atPath: folder.path).first)
+        let attributes = try FileManager.default.attributesOfItem(atPath: folder.appendingPathComponent(name).path)
+        #expect(attributes[.posixPermissions] as? Int == 0o600)
+        try serve("/avatar", 2, lifetime: "no-store")
+        var reload = ImageRequest(server.url("/avatar"), size: size)
+        reload.urlRequest.cachePolicy = .reloadIgnoringLocalCacheData
+        _ = try await load(downloader, reload)
+        try await waitUntil("its removal") { downloader.thumbnails?.count == 0 }
     }
 
     @Test func `the least recently used files are removed beyond the capacity`() async throws {
