@@ -11,7 +11,7 @@ struct TargetUseTests {
         // A proxy has its own schemes.
         "ConvoyTransport/Configuration/Proxy.swift": ["CURLUPART_SCHEME", "CURLUPART_HOST"],
         // URLs typed by a user, possibly without a scheme.
-        "ConvoyTool/Lists/DownloadURL.swift": ["[\"http\", \"https\"]"],
+        "ConvoyTool/Requests/DownloadURL.swift": ["[\"http\", \"https\"]"],
         // Images in files and in `data:` URLs have no host.
         "ConvoyImage/Downloader/LocalImage.swift": ["scheme == \""],
         // The type of a link in Metalink 3, which is not a URL.
