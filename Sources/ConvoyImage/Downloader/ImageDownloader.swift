@@ -353,7 +353,8 @@ public final class ImageDownloader: Sendable {
     /// Returns the paused operation of a job that starts. Called within the lock.
     private func beginResuming(_ job: ImageJob) -> HTTPRequestOperation? {
         guard case .starting = job.phase, let operation = job.pausedOperation.take() else { return nil }
-        (job.phase, job.isResumed) = (.transferring(operation), true)
+        job.phase = .transferring(operation)
+        job.isResumed = true
         return operation
     }
 
@@ -386,7 +387,8 @@ public final class ImageDownloader: Sendable {
             jobs.transferDidEnd(job)
             if job.isResumed, case .transferring = job.phase, (error as? URLError)?.code == .timedOut {
                 // The time of the cancelled load is over, not that of this one.
-                (job.isResumed, job.reportsProgress, job.reportsPreviews) = (false, false, false)
+                job.isResumed = false
+                job.stopReporting()
                 jobs.add(job)
                 return ([], false)
             }

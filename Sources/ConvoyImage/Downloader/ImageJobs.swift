@@ -43,6 +43,12 @@ final class ImageJob: @unchecked Sendable {
     var isResumed = false
     let previews = PreviewPace()
 
+    /// Records that nothing follows the next operation yet.
+    func stopReporting() {
+        reportsProgress = false
+        reportsPreviews = false
+    }
+
     init(_ request: URLRequest, _ key: SharedTransferKey?) { (self.request, self.key) = (request, key) }
 
     /// The most urgent priority level of the job's receipts.
@@ -260,8 +266,7 @@ struct ImageJobs {
         default: return false
         }
         job.pausedOperation = nil
-        // Nothing follows the next operation yet.
-        (job.reportsProgress, job.reportsPreviews) = (false, false)
+        job.stopReporting()
         return true
     }
 

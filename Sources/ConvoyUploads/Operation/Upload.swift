@@ -32,8 +32,11 @@ final class Upload: @unchecked Sendable {
     /// Starts an attempt. This method can be called on any thread.
     func begin(_ work: AttemptContext) {
         let continues = state.withLock { state in
-            defer { (state.work, state.isStopping, state.isHeld) = (work, false, false) }
-            return state.isHeld
+            let isHeld = state.isHeld
+            state.work = work
+            state.isStopping = false
+            state.isHeld = false
+            return isHeld
         }
         guard work.begin(stop: { self.stop() }) else {
             // The task may have ended the attempt in the meantime.
@@ -60,7 +63,8 @@ final class Upload: @unchecked Sendable {
     private func stop() {
         let (held, task) = state.withLock { state -> (AttemptContext?, Task<Void, Never>?) in
             if state.mustNotRepeat, state.unrepeatable != nil, let work = state.work, !work.isEnding {
-                (state.work, state.isHeld) = (nil, true)
+                state.work = nil
+                state.isHeld = true
                 return (work, nil)
             }
             state.isStopping = true
