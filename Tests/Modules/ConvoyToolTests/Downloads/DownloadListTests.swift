@@ -1,5 +1,6 @@
 import ConvoyTestServer
 import ConvoyTestSupport
+import ConvoySupport
 import Foundation
 import Testing
 
@@ -82,6 +83,8 @@ import Testing
                         guard DownloadURL.isPlain(text) else { continue }
                         plain += 1
                         #expect(try DownloadURL.parse(text).absoluteString == text)
+                        // The parser takes the same short cut, so it is compared with what the parser does otherwise.
+                        #expect(URLReference.url(text)?.absoluteString == text && HTTPAddress(text)?.text.isEmpty == false)
                     }
                 }
             }
