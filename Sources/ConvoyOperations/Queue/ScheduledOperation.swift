@@ -216,6 +216,18 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// dependency under ``DependencyFailurePolicy/cancel``.
     public final var cancellationReason: (any Error)? { connections.object?.cancellationReason }
 
+    /// Blocks the calling thread until the operation has finished. By then its completion handlers have been submitted to
+    /// their queue, although they may not have run yet.
+    override open func waitUntilFinished() {
+        super.waitUntilFinished()
+        // `isFinished` is true slightly before the end is posted. A user's class posts its end itself.
+        guard !has(.over), lifecycle.value.state == .finished else { return }
+        let end = ScheduledOperation()
+        end.addDependency(self)
+        end.startAwaited()
+        end.waitUntilFinished()
+    }
+
     /// Cancels the operation. It no longer waits for its dependencies, and finishes without doing its work.
     ///
     /// In a ``RequestOperationQueue``, an operation that has not been started, or that has released its slot, finishes

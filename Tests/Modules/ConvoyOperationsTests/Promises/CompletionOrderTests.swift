@@ -130,6 +130,41 @@ import Testing
         }
     }
 
+    /// An operation that pauses at its end until the test continues it.
+    private final class HeldAtItsEnd: HTTPRequestOperation, @unchecked Sendable {
+        let isAtEnd = DispatchSemaphore(value: 0)
+        let mayEnd = DispatchSemaphore(value: 0)
+
+        override func proceed(after transition: AtomicLifecycle.Transition) {
+            if transition.new.state == .finished {
+                isAtEnd.signal()
+                mayEnd.wait()
+            }
+            super.proceed(after: transition)
+        }
+    }
+
+    @Test func `waiting for an operation ends when its handlers have been submitted`() throws {
+        let record = Record(expecting: 2)
+        let operation = HeldAtItsEnd(request: URLRequest(url: server.url("/quick")))
+        operation.completionQueue = handlers
+        operation.setCompletionHandler(
+            success: { _, _ in record.note(0) }, failure: { _, _ in record.note(0) })
+        queue.addOperation(operation)
+        #expect(operation.isAtEnd.wait(timeout: .now() + 60) == .success)
+        #expect(operation.isFinished)
+        let hasReturned = DispatchSemaphore(value: 0)
+        Thread.detachNewThread { [handlers] in
+            operation.waitUntilFinished()
+            handlers.async { record.note(1) }
+            hasReturned.signal()
+        }
+        // The thread must still be waiting, so this wait takes its whole time.
+        #expect(hasReturned.wait(timeout: .now() + 0.2) == .timedOut)
+        operation.mayEnd.signal()
+        #expect(record.wait() == [0, 1])
+    }
+
     @Test func `a blocking handler does not delay others on a concurrent queue`() throws {
         let concurrent = DispatchQueue(label: "Convoy.Tests.Wide", attributes: .concurrent)
         let meeting = Meeting(of: 3)
