@@ -78,8 +78,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     }
 
     /// Whether the download restarts from the beginning if the server now sends content that cannot belong to the
-    /// stored bytes: the media type has changed, or the complete file is shorter than the stored bytes. The default is
-    /// false, so that the login page of a network does not replace an interrupted download: the download fails with
+    /// stored bytes: the media type has changed, or its length shows that the complete file is shorter. The default
+    /// is false, so that the login page of a network does not replace an interrupted download: the download fails with
     /// ``DownloadError/Reason/changedType(expected:actual:)`` or
     /// ``DownloadError/Reason/changedLength(stored:actual:)``, and the stored bytes are kept.
     ///

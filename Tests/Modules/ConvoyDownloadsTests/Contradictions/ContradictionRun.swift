@@ -152,7 +152,8 @@ final class ContradictionRun: Sendable {
                 return verdict(.left, "\(names)")
             }
             if test.kind == .download, names.contains("file") { return verdict(.left, "a file after \(error)") }
-            return verdict(test.server.isHonest ? .failedThoughHonest : nil, "\(error)")
+            let isRight = !test.server.isHonest || keepsBytes(insteadOfShorterFileAfter: error, among: names)
+            return verdict(isRight ? nil : .failedThoughHonest, "\(error)")
         }
         let body = test.kind == .memory ? operation.responseData : try? Data(contentsOf: file)
         let isRight = test.server.versions.contains {
@@ -162,6 +163,18 @@ final class ContradictionRun: Sendable {
             return verdict(.wrongBytes, "\(body?.count ?? -1) bytes, status \(operation.statusCode ?? 0)")
         }
         return Verdict(isSuccess: isRight)
+    }
+
+    /// Returns whether a download failed because the server's file has become shorter than the stored bytes, and has kept
+    /// those bytes, as documented.
+    private func keepsBytes(insteadOfShorterFileAfter error: any Error, among names: Set<String>) -> Bool {
+        guard test.kind == .download, names.contains("file.convoypart"),
+            case .changedLength(let stored, let actual) = (error as? DownloadError)?.reason
+        else { return false }
+        return actual < stored
+            && test.server.versions.contains {
+                ScriptedExchange.entity($0, seed: seed, size: test.size).count == Int(actual)
+            }
     }
 
     private func verdict(_ fault: Fault?, _ detail: String) -> Verdict {
