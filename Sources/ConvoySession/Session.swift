@@ -129,11 +129,13 @@ final class Session: TaskSession {
     /// Called when the operation has ended and its handlers have run, possibly on the network thread.
     private func didEnd(_ record: TaskRecord, _ operation: HTTPRequestOperation) {
         handlerQueue.async { [self] in
-            let task = record.task(of: operation)
             let error = operation.error
-            if let metrics = operation.metrics { handlers.get(\.didCollectMetrics)?(task, metrics) }
-            handlers.get(\.didComplete)?(task, error)
+            if let metrics = operation.metrics, let didCollect = handlers.get(\.didCollectMetrics) {
+                didCollect(record.task(of: operation), metrics)
+            }
+            if let didComplete = handlers.get(\.didComplete) { didComplete(record.task(of: operation), error) }
             if operation.postsNotifications {
+                let task = record.task(of: operation)
                 NotificationCenter.default.post(
                     name: .networkingTaskDidComplete, object: task, userInfo: Self.userInfo(of: task, error))
             }

@@ -241,6 +241,7 @@ final class HandlerTable: Sendable {
 
     var all: SessionHandlers { handlers.withLock { $0 } }
 
+    @inline(__always)
     func get<Handler: Sendable>(_ member: KeyPath<SessionHandlers, Handler?> & Sendable) -> Handler? {
         handlers.withLock { $0[keyPath: member] }
     }

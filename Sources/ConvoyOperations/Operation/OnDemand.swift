@@ -18,11 +18,11 @@ struct OnDemand<State: OnDemandState> {
     }
 
     subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<State, Value?>) -> Value? {
-        get {
+        @inline(__always) get {
             guard let state else { return nil }
             return state[keyPath: member]
         }
-        set {
+        @inline(__always) set {
             if newValue == nil, state == nil { return }
             made[keyPath: member] = newValue
         }

@@ -193,8 +193,8 @@ struct OperationCore: ~Copyable {
     private var extras = OnDemand<Extras>()
 
     subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Extras, Value?>) -> Value? {
-        get { extras[dynamicMember: member] }
-        set { extras[dynamicMember: member] = newValue }
+        @inline(__always) get { extras[dynamicMember: member] }
+        @inline(__always) set { extras[dynamicMember: member] = newValue }
     }
 
     /// Removes and returns the last attempt of a finished operation. Keeps the attempt's progress if it cannot be
@@ -334,6 +334,7 @@ extension URLConnectionOperation: RequestConfigurable {
     }
 
     /// Returns a value that few operations have.
+    @inline(__always)
     final func extra<Value: Sendable>(
         _ member: ReferenceWritableKeyPath<OperationCore.Extras, Value?> & Sendable
     ) -> Value? {

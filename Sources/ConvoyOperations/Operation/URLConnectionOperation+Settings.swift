@@ -114,7 +114,9 @@ extension URLConnectionOperation {
         core.withLock { $0.progressReport.made(by: ProgressReport()) }
     }
 
-    /// Returns a handler that few operations have.
+    /// Returns a handler that few operations have. Inlined, the compiler replaces the key path by an access, which saves
+    /// 700 instructions.
+    @inline(__always)
     final func handler<Handler: Sendable>(
         _ member: KeyPath<OperationCore.OptionalHandlers, Handler?> & Sendable
     ) -> Handler? {
@@ -122,6 +124,7 @@ extension URLConnectionOperation {
     }
 
     /// Sets a handler. The old one is released outside the lock, because its release may run user code.
+    @inline(__always)
     final func setHandler<Handler: Sendable>(
         _ member: ReferenceWritableKeyPath<OperationCore.OptionalHandlers, Handler?> & Sendable, _ handler: Handler?
     ) {

@@ -338,7 +338,9 @@ final class DataBody: BodySource {
     func fill(_ buffer: UnsafeMutableRawBufferPointer) -> BodySupply {
         let count = min(buffer.count, data.endIndex - position)
         guard count > 0 else { return .bytes(0) }
-        data.copyBytes(to: buffer, from: position..<(position + count))
+        let offset = position - data.startIndex
+        // The generic `copyBytes(to:from:)` costs 3,900 instructions.
+        data.withUnsafeBytes { buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[offset..<(offset + count)])) }
         position += count
         return .bytes(count)
     }
