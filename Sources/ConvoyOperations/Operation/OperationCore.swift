@@ -314,23 +314,22 @@ extension URLConnectionOperation: RequestConfigurable {
             return (old, core.common)
         }
         withExtendedLifetime(old) {}
-        noteRareSettings(new.prepared)
+        noteRareSettings(new)
     }
 
     /// Sets the flags of rarely used settings, which must be looked up under the lock.
-    private func noteRareSettings(_ settings: AttemptSettings) {
-        if settings.completionGroup != nil {
+    private func noteRareSettings(_ settings: RequestSettings) {
+        if settings.values.completionGroup != nil {
             declare(.completionGroup)
             declare(.hearsOfQueue)
         }
-        if settings.hasRetryPolicy { declare(.retryPolicy) }
+        if settings.values.retryPolicy != nil { declare(.retryPolicy) }
     }
 
     /// Starts reporting events if new settings require it, and records which rarely used settings are set.
     final func beginToTell(_ settings: RequestSettings) {
-        let prepared = settings.prepared
-        noteRareSettings(prepared)
-        if prepared.configuration.collectsMetrics { beginEvents(for: settings.values.eventMonitors) }
+        noteRareSettings(settings)
+        if settings.values.wantsTransactions { beginEvents(for: settings.values.eventMonitors) }
     }
 
     /// Returns a value that few operations have.

@@ -19,9 +19,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// lock. If a user's class overrides `start()`, it remains in the state before the start.
     let lifecycle = AtomicLifecycle()
 
-    private let connections = AtomicOnce<OperationConnections>()
+    let connections = AtomicOnce<OperationConnections>()
     let scheduler = AtomicOnce<Scheduler>()
-    private let completion = AtomicOnce<CompletionBlock>()
+    let completion = AtomicOnce<CompletionBlock>()
 
     /// The index in the queue. Only the scheduler accesses the index, under its lock.
     var queueIndex: Int32 = -1
@@ -29,7 +29,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     private let traits = Atomic<UInt32>(0)
     private let priority = Atomic<Int8>(Int8(QueuePriority.normal.rawValue))
     private let quality = Atomic<Int8>(Int8(QualityOfService.default.rawValue))
-    private let inquiries = ReadinessTracking()
+    let inquiries = ReadinessTracking()
     /// Whether Foundation's queues contain operations of users' classes. A post to such a queue may call any of them.
     private static let areUsersInFoundationQueues = Atomic<Bool>(false)
 
@@ -52,7 +52,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     }
 
     /// Adds a trait. Returns false if the operation already had it.
-    private func set(_ trait: OperationTraits) -> Bool { !declare(trait).contains(trait) }
+    final func set(_ trait: OperationTraits) -> Bool { !declare(trait).contains(trait) }
 
     /// The connections, created if needed.
     private var madeConnections: OperationConnections {
@@ -368,52 +368,6 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Whether the operation has requested reports of what it waits for.
     final var hearsOfWaits: Bool { has(.hearsOfWaits) }
 
-    /// Whether the operation may be in a queue, Convoy's or Foundation's, that will call `start()`. True if that is
-    /// unknown because `isReady` was evaluated: manually starting an operation that a Foundation queue holds would
-    /// corrupt that queue's memory.
-    package final var mayBeEnqueued: Bool { isScheduled || inquiries.wereMade }
-
-    /// Claims the operation for a caller that adds it to a queue or starts it, now or later. Until then, awaiting it does
-    /// not start it. Returns false if it is in a queue of Convoy's or was claimed before.
-    @discardableResult
-    package final func claim() -> Bool { !isScheduled && set(.claimed) }
-
-    /// Claims the operation, unless it may be in a queue or was started manually.
-    final func claimUnlessTaken() -> Bool {
-        !mayBeEnqueued && !lifecycle.value.wasStarted && !isExecuting && claim()
-    }
-
-    /// Starts the operation now, or as soon as its dependencies have finished, unless something else starts it. The
-    /// dependencies are not started.
-    package final func startAwaited() {
-        guard claimUnlessTaken() else { return }
-        declare(.startsWhenReady)
-        connections.object?.beObserved(self)
-        checkDependencies()
-        start()
-    }
-
-    /// Whether nothing has started or claimed the operation.
-    final var isUnclaimed: Bool { lifecycle.value.state == .ready && !mayBeEnqueued && !has(.claimed) }
-
-    /// Looks for dependencies that would never finish. Called for an operation that waits in a queue, after it was
-    /// inserted and after a dependency was added.
-    final func checkDependencies() {
-        DependencyCycle.end(through: self)
-        watchDependencies(.unstartedDependency)
-    }
-
-    /// Warns if the operation, which is in a queue, is still waiting later for a dependency that nothing starts.
-    final func watchDependencies(_ warning: UsageWarning) {
-        guard !warning.wasGiven else { return }
-        for case let dependency as ScheduledOperation in unfinishedDependencies where dependency.isUnclaimed {
-            return warning.watch { [weak self, weak dependency] in
-                guard let self, let dependency else { return false }
-                return !self.isFinished && !self.isCancelled && dependency.isUnclaimed
-            }
-        }
-    }
-
     /// Whether the operation has ever had dependencies or dependents.
     final var hasConnections: Bool { connections.isSet }
 
@@ -468,51 +422,5 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         reportsAnswer = false
         guard let scheduler = scheduler.object, let host else { return }
         scheduler.change { $0.lanes.noteAnswer(of: host) }
-    }
-
-    // MARK: For subclasses
-
-    /// Posts that `isReady` may have changed, in either direction.
-    package final func readinessDidChange() {
-        guard !mustPostElsewhere else { return BlockingWorkers.shared.perform { self.readinessDidChange() } }
-        if let scheduler = scheduler.object {
-            scheduler.readinessDidChange(of: self)
-        } else {
-            inquiries.post(self)
-            // The start takes place elsewhere, so that the starts of a long chain do not nest.
-            if has(.startsWhenReady), isReady { DispatchQueue.global().submit { self.start() } }
-        }
-    }
-
-    /// Posts that the operation has begun to execute.
-    package final func executionDidBegin() {
-        // On Linux only a Foundation queue that holds the operation observes it.
-        guard !isScheduled else { return }
-        guard !mustPostElsewhere else { return BlockingWorkers.shared.perform { self.executionDidBegin() } }
-        didChangeValue(forKey: "isExecuting")
-    }
-
-    /// Posts that a started operation has stopped before its end, and releases its slot.
-    ///
-    /// Call this once for each `start()` that ended in a pause or found the operation not ready. When the operation is
-    /// ready again, it calls ``readinessDidChange()``; the queue then calls `start()` again as soon as a slot is free.
-    package final func slotDidFree() {
-        if let scheduler = scheduler.object { scheduler.slotDidFree(by: self) } else { readinessDidChange() }
-    }
-
-    /// Posts that `isFinished` has become true, wakes the dependents, and releases the slot.
-    ///
-    /// Only the first call has an effect. Afterwards the operation has no dependencies, no work and no completion
-    /// block.
-    package final func executionDidFinish() {
-        guard !mustPostElsewhere else { return BlockingWorkers.shared.perform { self.executionDidFinish() } }
-        guard set(.over) else { return }
-        let dependents = connections.object?.end()
-        didChangeValue(forKey: "isFinished")
-        atomicMemoryFence(ordering: .sequentiallyConsistent)
-        completion.object?.run()
-        releaseWork()
-        scheduler.object?.operationDidFinish(self)
-        dependents?.forEach { $0.finish(self)?.readinessDidChange() }
     }
 }

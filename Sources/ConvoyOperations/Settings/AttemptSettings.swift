@@ -31,7 +31,7 @@ final class AttemptSettings: Sendable {
     private let deliversBodies: Bool
     private let acceptableStatusCodes: StatusCodeSet?
 
-    init(_ values: RequestSettings.Values) {
+    init(_ values: __shared RequestSettings.Values) {
         var configuration = values.connectionConfiguration
         configuration.addsUserAgent = values.holder.addsUserAgent
         configuration.answersChallenges = true

@@ -22,8 +22,10 @@ import FoundationNetworking
 public struct RequestSettings: Sendable {
     private var storage: Storage
 
-    private final class Storage: Sendable {
-        let values: Values
+    /// The values, which change only while a single value of the structure refers to the object, and nothing has been
+    /// prepared from them.
+    private final class Storage: @unchecked Sendable {
+        @exclusivity(unchecked) var values: Values
         let prepared = AtomicOnce<AttemptSettings>()
         let ofParts = AtomicOnce<PartSettings>()
 
@@ -44,12 +46,13 @@ public struct RequestSettings: Sendable {
     }
 
     /// All settings. Internal code uses them without key paths.
-    var values: Values {
+    package var values: Values {
         @inline(__always) _read { yield storage.values }
         _modify {
-            var values = storage.values
-            defer { storage = Storage(values) }
-            yield &values
+            if !isKnownUniquelyReferenced(&storage) || storage.prepared.isSet || storage.ofParts.isSet {
+                storage = Storage(storage.values)
+            }
+            yield &storage.values
         }
     }
 
@@ -68,8 +71,10 @@ public struct RequestSettings: Sendable {
         let identity: Bool
         let storage: Storage
 
-        init(_ values: Values, decoding: Bool, identity: Bool) {
-            (self.decoding, self.identity, storage) = (decoding, identity, Storage(values))
+        init(_ settings: RequestSettings, decoding: Bool, identity: Bool) {
+            self.decoding = decoding
+            self.identity = identity
+            storage = settings.storage
         }
     }
 
@@ -81,16 +86,8 @@ public struct RequestSettings: Sendable {
             settings.storage = made.storage
             return settings
         }
-        var values = storage.values
-        values.serializer = PreparedSerializer(HTTPResponseSerializer(statusesOf: values.serializer.serializer))
-        values.connectionConfiguration.decodesUnaskedEncodings = decoding
-        values.connectionConfiguration.asksForIdentity = identity
-        (values.retryPolicy, values.totalTimeout, values.completionGroup, values.storedResponses) = (nil, nil, nil, nil)
-        (values.postsNotifications, values.coalescesIdenticalRequests, values.holder.awaitedValue) = (false, false, nil)
-        (values.waitsForConnectivity, values.holder.isPart) = (false, true)
-        let parts = PartSettings(values, decoding: decoding, identity: identity)
-        _ = storage.ofParts.set(parts)
-        settings.storage = parts.storage
+        settings.values.becomePart(decoding: decoding, identity: identity)
+        _ = storage.ofParts.set(PartSettings(settings, decoding: decoding, identity: identity))
         return settings
     }
 
@@ -100,14 +97,10 @@ public struct RequestSettings: Sendable {
         values.credentials = CredentialStore()
     }
 
-    private func isIdentical(to other: RequestSettings) -> Bool { storage === other.storage }
+    /// Whether no setting was changed since the settings were created.
+    package var isStandard: Bool { storage === Storage.standard }
 
-    /// Returns these settings with the `holder` of other settings.
-    private func held(asBy other: RequestSettings) -> RequestSettings {
-        var settings = self
-        settings.values.holder = other.values.holder
-        return settings
-    }
+    private func isIdentical(to other: RequestSettings) -> Bool { storage === other.storage }
 
     // MARK: Locked changes
 
@@ -122,7 +115,7 @@ public struct RequestSettings: Sendable {
             var new = old
             let result = try update(&new)
             if new.isIdentical(to: old) { return result }
-            new = new.held(asBy: old)
+            if !new.values.holder.isSame(as: old.values.holder) { new.values.holder = old.values.holder }
             if replace(old, new) { return result }
         }
     }
@@ -355,5 +348,32 @@ extension RequestSettings {
         var awaitedValue: (any DirectJSONDecoding)?
         /// The targets that receive the credential and the tokens.
         var secretScope = SecretScope.everywhere
+
+        /// Returns whether another owner keeps the same values, so that both can share settings and what was prepared
+        /// from them.
+        func isSame(as other: InternalSettings) -> Bool {
+            transport === other.transport && clock is MonotonicClock && other.clock is MonotonicClock
+                && addsUserAgent == other.addsUserAgent && allowsNotifications == other.allowsNotifications
+                && isPart == other.isPart && isOfRefresh == other.isOfRefresh && awaitedValue == nil
+                && other.awaitedValue == nil && secretScope == other.secretScope
+        }
+    }
+}
+
+extension RequestSettings.Values {
+    /// Turns the settings of an operation into those of its parts.
+    fileprivate mutating func becomePart(decoding: Bool, identity: Bool) {
+        serializer = PreparedSerializer(HTTPResponseSerializer(statusesOf: serializer.serializer))
+        connectionConfiguration.decodesUnaskedEncodings = decoding
+        connectionConfiguration.asksForIdentity = identity
+        retryPolicy = nil
+        totalTimeout = nil
+        completionGroup = nil
+        storedResponses = nil
+        postsNotifications = false
+        coalescesIdenticalRequests = false
+        waitsForConnectivity = false
+        holder.awaitedValue = nil
+        holder.isPart = true
     }
 }

@@ -65,6 +65,32 @@ import Testing
         #expect(settings.idleTimeout == nil)
     }
 
+    /// A copy shares its storage with the original until one of them changes.
+    @Test func `copies are independent before and after their settings were used`() {
+        func use(_ settings: RequestSettings, _ way: Int) {
+            if way == 1 { _ = settings.prepared }
+            if way == 2 { _ = settings.ofPart(decoding: true, identity: true) }
+        }
+        for way in 0..<3 {
+            var original = RequestSettings()
+            original.maximumBodySize = 1
+            use(original, way)
+            let first = original
+            original.maximumBodySize = 2
+            use(original, way)
+            var second = original
+            second.maximumBodySize = 3
+            second.maximumBodySize += 1
+            #expect([first, original, second].map(\.maximumBodySize) == [1, 2, 4])
+            #expect([first, original, second].map(\.prepared.bodyLimit) == [1, 2, 4])
+            #expect(original.ofPart(decoding: true, identity: true).prepared.bodyLimit == 2)
+            // Without other references the values change in place, but not what was prepared from them.
+            let prepared = second.prepared
+            second.maximumBodySize = 5
+            #expect(prepared.bodyLimit == 4 && second.prepared.bodyLimit == 5)
+        }
+    }
+
     @Test func `concurrent changes are not lost`() throws {
         for owner in [HTTPRequestOperationManager(), try operation()] as [any RequestConfigurable] {
             DispatchQueue.concurrentPerform(iterations: 4) { _ in
