@@ -247,7 +247,7 @@ final class DownloadFeed: TransferFeed {
             unnamed[partial] = WeakTransfer(transfer: transfer)
         }
         number += 1
-        try settings.apply(to: transfer, ConnectionConfiguration(), number: number)
+        try settings.apply(to: transfer, number: number)
         return transfer
     }
 

@@ -12,7 +12,7 @@ enum GetCommand {
         let feed = try DownloadFeed(options, files, display)
         if options.has("dry-run") { return Preview(display: display).print(feed) }
         defer { feed.settings.trace.finish() }
-        let run = TransferRun(display: display, speed: feed.settings.speed, options: options, trace: feed.settings.trace)
+        let run = TransferRun(feed.settings, display: display, options: options)
         let status = feed.settings.finish(
             run.run(feed) { files.printsHead ? "\($0) answered" : "\($0) downloaded" }, display)
         if case .interrupted = status, !files.isStreamed { display.complain(ContinuingLine.sentence(options)) }

@@ -27,7 +27,7 @@ enum PutCommand {
             transfers.append(transfer)
         }
         defer { settings.trace.finish() }
-        let run = TransferRun(display: display, speed: settings.speed, options: options, trace: settings.trace)
+        let run = TransferRun(settings, display: display, options: options)
         let status = settings.finish(run.run(TransferList(transfers)) { "\($0) uploaded" }, display)
         if case .interrupted = status { display.complain("to resume, run the same command again") }
         return status

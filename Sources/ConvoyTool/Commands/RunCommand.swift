@@ -41,7 +41,7 @@ enum RunCommand {
             makesDirectories: !isPreview, settings)
         if let warning = trust.warning { display.complain(warning) }
         if isPreview { return Preview(display: display).print(TransferList(transfers)) }
-        let run = TransferRun(display: display, speed: speed, options: options, trace: settings.trace)
+        let run = TransferRun(settings, display: display, options: options)
         // Take the dependencies from the manifest, because a finished operation no longer has any.
         let byID = Dictionary(transfers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         let waitsFor = Dictionary(
@@ -75,8 +75,7 @@ enum RunCommand {
                 body: BodyFile(
                     path: request.output.map { PathText.join(directory, $0) }, replaces: replaces, hashes: hashes))
             transfer.operation.dependencyFailurePolicy = .cancel
-            let configuration = ConnectionConfiguration()
-            try settings.apply(to: transfer, configuration, number: index + 1)
+            try settings.apply(to: transfer, number: index + 1)
             byID[request.id] = transfer
             return transfer
         }

@@ -37,20 +37,21 @@ struct LoginOptions {
         }
     }
 
-    /// Sets the login of an operation: that of `--user`, of the URL, or of the netrc file, which also supplies the password
-    /// for a URL with only a user name.
+    /// Sets the store with the logins of the netrc file.
+    func apply(to operation: URLConnectionOperation) { operation.credentialStore = store }
+
+    /// Returns the login for a request: that of `--user` or of the URL; nil if only the netrc file may have one. The file
+    /// also supplies the password for a URL with only a user name.
     ///
     /// - Parameter login: The login in the URL itself.
-    func apply(to operation: URLConnectionOperation, _ login: Login?) {
-        operation.credentialStore = store
-        let target = operation.request.url.flatMap { Target($0) }
-        if let credential, SecretScope(of: origin).mayReceiveSecrets(target) {
-            operation.credential = credential
-        } else if let login {
-            let known =
-                login.password == nil ? target.flatMap { store.netrc?.credential(forHost: $0.host, user: login.user) } : nil
-            operation.credential = known ?? login.credential
-        }
+    func credential(for url: URL?, _ login: Login?) -> URLCredential? {
+        guard credential != nil || login != nil else { return nil }
+        let target = url.flatMap { Target($0) }
+        if let credential, SecretScope(of: origin).mayReceiveSecrets(target) { return credential }
+        guard let login else { return nil }
+        let known =
+            login.password == nil ? target.flatMap { store.netrc?.credential(forHost: $0.host, user: login.user) } : nil
+        return known ?? login.credential
     }
 
     private static func credential(_ text: String, _ options: Options) throws(ToolError) -> URLCredential {

@@ -6,7 +6,7 @@ struct SpeedOptions {
     let jobs: Int
     private let jobsPerHost: Int?
     /// The rate limit for all transfers together, or nil.
-    private let limit: RateLimit?
+    let limit: RateLimit?
     /// The rate limit of each transfer, in bytes per second, or nil.
     let limitOfEach: Int64?
     private let leastRate: Int64?

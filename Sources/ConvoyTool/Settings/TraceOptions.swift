@@ -28,19 +28,19 @@ struct TraceOptions {
     ///     number, and those of further requests with `3.2`, `3.3`.
     ///   - heard: Receives the metrics of the transfer's requests.
     func apply(
-        to operation: HTTPRequestOperation, _ configuration: inout ConnectionConfiguration, number: Int,
-        heard: @escaping @Sendable (TransactionMetrics) -> Void
+        to operation: HTTPRequestOperation, number: Int, heard: @escaping @Sendable (TransactionMetrics) -> Void
     ) {
         var monitors = archive.map { [$0.monitor] } ?? []
         if isVerbose { monitors.append(storyMonitor(number)) }
         if !monitors.isEmpty { operation.eventMonitors = monitors }
         guard isTracing else { return }
-        configuration.trace = ConnectionTrace(showsSecrets: Shown.secrets, on: queue) { [isVerbose, display, count] line in
+        let trace = ConnectionTrace(showsSecrets: Shown.secrets, on: queue) { [isVerbose, display, count] line in
             if let metrics = line.metrics { heard(metrics) }
             guard isVerbose else { return }
             let label = line.transfer > 1 ? "\(number).\(line.transfer)" : "\(number)"
             display.remark(Printable.line(count == 1 && line.transfer <= 1 ? "\(line)" : "[\(label)] \(line)"))
         }
+        operation.connectionConfiguration.trace = trace
     }
 
     /// Returns a monitor for events that the connection does not report: the reasons why a transfer waits, and its

@@ -137,7 +137,7 @@ enum StorageCommand {
         let transfers = settings.transfers
         if let warning = transfers.trust.warning { display.complain(warning) }
         defer { transfers.trace.finish() }
-        let run = TransferRun(display: display, speed: transfers.speed, options: options, trace: transfers.trace)
+        let run = TransferRun(transfers, display: display, options: options)
         let feed = StorageFeed(preparations, jobs: transfers.speed.jobs)
         return transfers.finish(run.run(feed, summary: summary), display)
     }

@@ -91,7 +91,7 @@ struct StorageTransfers: Sendable {
         }
         let transfer = Transfer(
             name: PathText.name(of: path), item: DownloadItem(urls: [url], text: location.text), download: download)
-        try settings.transfers.apply(to: transfer, ConnectionConfiguration(), number: number)
+        try settings.transfers.apply(to: transfer, number: number)
         return .transfer(transfer)
     }
 
@@ -106,7 +106,7 @@ struct StorageTransfers: Sendable {
             id: nil, name: location.name, request: Self.request(for: object, url), url: url,
             item: DownloadItem(urls: [url], text: location.text),
             body: DescriptorSink(path: path, patience: settings.transfers.speed.maximumTime))
-        try settings.transfers.apply(to: transfer, ConnectionConfiguration(), number: number)
+        try settings.transfers.apply(to: transfer, number: number)
         return .transfer(transfer)
     }
 
@@ -156,7 +156,7 @@ struct StorageTransfers: Sendable {
         let transfer = Transfer(
             name: PathText.name(of: path), file: path, url: try storage.url(for: location.key), text: location.text,
             upload: upload)
-        try settings.transfers.apply(to: transfer, ConnectionConfiguration(), number: number)
+        try settings.transfers.apply(to: transfer, number: number)
         // The storage retries each of its requests.
         upload.retryPolicy = nil
         return .transfer(transfer)

@@ -134,12 +134,6 @@ final class Transfer: Sendable {
         }
     }
 
-    /// Sets the queue and group for the operation's handlers.
-    func attach(to queue: DispatchQueue?, group: DispatchGroup?) {
-        operation.completionQueue = queue
-        operation.completionGroup = group
-    }
-
     /// Returns the outcome of the transfer. Called once, when the operation has finished.
     func conclude(_ error: (any Error)?) -> Outcome {
         var outcome = Outcome(id: id, url: Shown.url(text), status: operation.statusCode)
@@ -313,19 +307,5 @@ extension FileOptions {
         Transfer.Purpose(
             range: range, printsHead: printsHead || includesHead, keepsErrors: keepsErrors,
             replaces: existing == .replace)
-    }
-}
-
-extension TransferSettings {
-    /// Configures a transfer.
-    ///
-    /// - Parameters:
-    ///   - configuration: The operation's own configuration.
-    ///   - number: The number of the transfer in the run, from 1.
-    func apply(
-        to transfer: Transfer, _ configuration: ConnectionConfiguration, number: Int
-    ) throws(ToolError) {
-        try apply(to: transfer.operation, transfer.url, configuration, number: number, heard: transfer.timings.add)
-        speed.apply(to: transfer.operation)
     }
 }

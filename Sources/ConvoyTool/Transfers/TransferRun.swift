@@ -57,13 +57,14 @@ final class TransferRun: Sendable {
     private let failures = Locked<[FailureKind]>([])
     private let skipped = Locked(0)
 
-    init(display: Display, speed: SpeedOptions, options: Options, trace: TraceOptions) {
-        (self.display, self.trace) = (display, trace)
+    init(_ settings: TransferSettings, display: Display, options: Options) {
+        self.display = display
+        trace = settings.trace
         (printsJSON, showsTimings) = (options.has("json"), options.has("timing"))
         printsBody = options.has("include")
-        speed.apply(to: manager)
-        manager.completionQueue = DispatchQueue(label: "convoy.completion")
-        manager.completionGroup = DispatchGroup()
+        settings.speed.apply(to: manager)
+        manager.completionQueue = settings.completionQueue
+        manager.completionGroup = settings.completionGroup
     }
 
     /// Runs the transfers of a feed and waits for them.
@@ -121,7 +122,6 @@ final class TransferRun: Sendable {
         let operation = transfer.operation
         board.begin(transfer)
         order.begin(operation)
-        transfer.attach(to: manager.completionQueue, group: manager.completionGroup)
         let bar = display.showsProgress ? TransferBar(transfer, on: board) : nil
         if transfer.isUpload {
             bar?.setProgressWithUploadProgress(of: operation, on: operation.completionQueue ?? .main)

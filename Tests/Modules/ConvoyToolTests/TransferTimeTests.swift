@@ -15,7 +15,8 @@ import Testing
             id: nil, name: "slow", request: URLRequest(url: url), url: url,
             body: BodyFile(path: nil, replaces: false, hashes: false))
         let queue = DispatchQueue(label: "busy"), group = DispatchGroup(), free = DispatchSemaphore(value: 0)
-        transfer.attach(to: queue, group: group)
+        transfer.operation.completionQueue = queue
+        transfer.operation.completionGroup = group
         nonisolated(unsafe) var outcome: Outcome?
         transfer.operation.setCompletionHandler(success: { _, _ in outcome = transfer.conclude(nil) })
         let isFinished = DispatchSemaphore(value: 0)
