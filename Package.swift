@@ -183,7 +183,8 @@ let package = Package(
             "ConvoyWorkflow",
             uses: [
                 "CXML2", "CYAML", "ConvoyCookies", "ConvoyDatabase", "ConvoyDiagnostics", "ConvoyDownloads",
-                "ConvoyOperations", "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
+                "ConvoyObjectStorage", "ConvoyOperations", "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization",
+                "ConvoySupport",
                 "ConvoyTransport",
             ]),
         // Not part of the umbrella: only a program that decodes images needs gdk-pixbuf and Little CMS.
@@ -372,7 +373,9 @@ let package = Package(
                 "ConvoySharedQueue", "ConvoyDownloads", "ConvoyOperations", "StoreProgram",
                 with("Postgres", "ConvoyPostgres"),
             ]),
-        tests("ConvoyWorkflowTests", of: ["ConvoyWorkflow", "ConvoyOperations", "ConvoySerialization", "ConvoyTransport"]),
+        tests(
+            "ConvoyWorkflowTests",
+            of: ["ConvoyWorkflow", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoyTransport"]),
         tests(
             "ConvoyToolTests",
             of: [

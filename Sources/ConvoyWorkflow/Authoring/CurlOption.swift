@@ -26,7 +26,7 @@ enum CurlOption {
     /// a note.
     static let notedFlags: Set<String> = [
         "http1.0", "http0.9", "http2-prior-knowledge", "http3", "http3-only", "netrc", "netrc-optional",
-        "location-trusted", "post301", "post302", "post303", "path-as-is", "remote-header-name", "remote-time",
+        "post301", "post302", "post303", "path-as-is", "remote-header-name", "remote-time",
         "retry-all-errors", "retry-connrefused", "proxytunnel", "proxy-insecure", "proxy-ntlm", "proxy-digest",
         "proxy-anyauth", "ssl", "ssl-reqd", "ssl-allow-beast", "ssl-no-revoke", "cert-status", "tlsv1", "tlsv1.0", "tlsv1.1",
         "xattr", "raw", "tr-encoding", "junk-session-cookies", "suppress-connect-headers", "ca-native", "haproxy-protocol",
@@ -48,7 +48,7 @@ enum CurlOption {
 
     static let flags: Set<String> = [
         "get", "head", "insecure", "http1.1", "ipv4", "ipv6", "remote-name", "remote-name-all", "globoff", "tlsv1.2",
-        "tlsv1.3", "basic", "digest", "anyauth", "ntlm", "negotiate",
+        "tlsv1.3", "basic", "digest", "anyauth", "ntlm", "negotiate", "location-trusted",
     ]
 
     static let values: Set<String> = [

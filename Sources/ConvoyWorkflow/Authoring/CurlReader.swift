@@ -19,6 +19,8 @@ struct CurlReader {
     var user: String?
     /// The flags that name schemes of HTTP authentication.
     var schemes: Set<String> = []
+    /// The value of `--aws-sigv4`.
+    var signature: String?
     var isGet = false, isHead = false, isJSON = false, usesPatterns = true, namesAllOutputs = false
     /// The file for each URL, in the order of the URLs.
     var uploads: [String] = []
@@ -85,7 +87,7 @@ struct CurlReader {
         case "globoff": usesPatterns = false
         case "remote-name": outputs.append(nil)
         case "remote-name-all": namesAllOutputs = true
-        case "insecure", "http1.1": others[name] = true
+        case "insecure", "http1.1", "location-trusted": others[name] = true
         case "ipv4", "ipv6":
             others.removeValue(forKey: name == "ipv4" ? "ipv6" : "ipv4")
             others[name] = true
@@ -135,7 +137,7 @@ struct CurlReader {
         case "range": set("bytes=\(value)", for: "Range")
         case "user": user = value
         case "oauth2-bearer": set("Bearer \(value)", for: "Authorization")
-        case "aws-sigv4": schemes.insert(name)
+        case "aws-sigv4": signature = value
         case "url-query":
             if value.hasPrefix("+") {
                 queries.append(String(value.dropFirst()))

@@ -48,6 +48,7 @@ extension CurlReader {
             login = (String(pair[0]), pair.count > 1 ? String(pair[1]) : nil)
         }
         if let login { add(login, to: &draft) }
+        if let signature { sign(&draft, signature) }
         if let retryTime {
             draft.others["retry"] = ["count": .number(JSONNumber(retry ?? 0)), "maxTime": retryTime]
         } else if let retry {
@@ -107,7 +108,7 @@ extension CurlReader {
     }
 
     private func add(_ login: (user: String, password: String?), to draft: inout RequestDraft) {
-        let unsupported = schemes.intersection(["ntlm", "negotiate", "aws-sigv4"])
+        let unsupported = schemes.intersection(["ntlm", "negotiate"])
         let isChallenged = schemes.contains("digest") || schemes.contains("anyauth")
         if !isChallenged, !unsupported.isEmpty, !schemes.contains("basic") {
             let names = unsupported.sorted().map { "--\($0)" }.joined(separator: ", ")
@@ -130,6 +131,16 @@ extension CurlReader {
         }
         draft.login = (login.user, password ?? "")
         draft.isLoginChallenged = isChallenged
+    }
+
+    /// Adds the signature that the login makes. Without it, the secret key would be sent.
+    private func sign(_ draft: inout RequestDraft, _ signature: String) {
+        let isKnown = signature.contains("\0") || SignatureScope(signature) != nil
+        guard isKnown, draft.login != nil, parts.isEmpty else {
+            draft.notes.append("--aws-sigv4: left out, and the login with it")
+            return draft.login = nil
+        }
+        draft.signature = signature
     }
 
     private func addOutput(_ values: [String], _ index: Int, to draft: inout RequestDraft) {

@@ -66,13 +66,13 @@ struct HurlEntry {
     }
 
     private mutating func addOption(_ option: (name: String, value: String), _ variables: inout ImportedVariables) {
-        let takesTemplates = ["user", "output", "header"].contains(option.name)
+        let takesTemplates = ["user", "output", "header", "aws-sigv4"].contains(option.name)
         guard takesTemplates || !option.value.contains("{{") else { return note("\(option.name): \(option.value)") }
         let value = variables.text(option.value, &draft)
         switch option.name {
         case "location", "location-trusted":
             followsRedirects = option.value == "true"
-            if option.name == "location-trusted" { note("location-trusted: \(option.value)") }
+            if option.name == "location-trusted", followsRedirects { draft.others["location-trusted"] = true }
         case "max-redirs":
             if let count = Int(option.value), count >= 0 { draft.others["max-redirs"] = .number(JSONNumber(count)) }
         case "insecure", "ipv4", "ipv6", "http1.1": draft.others[option.name] = .bool(option.value == "true")
@@ -80,6 +80,8 @@ struct HurlEntry {
             let pair = value.split(separator: ":" as Character, maxSplits: 1, omittingEmptySubsequences: false).map(
                 String.init)
             draft.login = (pair[0], pair.count > 1 ? pair[1] : "")
+        case "digest", "ntlm", "negotiate": draft.isLoginChallenged = draft.isLoginChallenged || option.value == "true"
+        case "aws-sigv4" where option.value.contains("{{") || SignatureScope(option.value) != nil: draft.signature = value
         case "output" where option.value != "-": draft.output = value
         case "proxy", "unix-socket", "cacert", "cert", "key", "netrc-file", "limit-rate":
             draft.others[option.name] = .string(option.value)

@@ -189,6 +189,10 @@ public struct HurlReader {
 
     private mutating func finish(_ entry: HurlEntry) {
         var draft = entry.draft
+        if let signature = draft.signature, draft.login == nil {
+            draft.notes.append("not expressed: aws-sigv4: \(signature)")
+            draft.signature = nil
+        }
         if let previous { draft.others["after"] = [.string(previous)] }
         if !entry.followsRedirects, draft.others["max-redirs"] == nil { draft.others["max-redirs"] = 0 }
         draft.others["expect"] = entry.expectation

@@ -49,7 +49,8 @@ extension RequestDraft {
 
     /// Finds the references of the draft, and adds a note for each variable.
     mutating func findVariables() {
-        var texts = [method, url, login?.user ?? "", login?.password ?? "", output ?? ""] + headers.map(\.value)
+        var texts =
+            [method, url, login?.user ?? "", login?.password ?? "", output ?? "", signature ?? ""] + headers.map(\.value)
         switch body {
         case nil, .json?: break
         case .form(let items)?: texts += items.map(\.value)

@@ -62,6 +62,8 @@ public struct RequestDraft: Sendable {
     public var login: (user: String, password: String)?
     /// Whether the login is sent only if the server requests it.
     var isLoginChallenged = false
+    /// The scope of the AWS signature that the login makes.
+    var signature: String?
     /// The path of the output, below the output directory.
     var output: String?
     /// The expectations, under the keys of `expect`.
@@ -115,12 +117,13 @@ public struct RequestDraft: Sendable {
         }
         if let login {
             let (user, password) = (template(login.user), template(login.password))
-            if isLoginChallenged {
+            if isLoginChallenged || signature != nil {
                 object.append(key: "user", value: .string("\(user.text):\(password.text)"))
             } else {
                 object.append(key: "basic", value: ["user": user, "password": password])
             }
         }
+        if let signature { object.append(key: "aws-sigv4", value: template(signature)) }
         switch body {
         case nil: break
         case .json(let json)?: object.append(key: "json", value: template(json))

@@ -1,3 +1,4 @@
+import ConvoyObjectStorage
 import ConvoyOperations
 import ConvoySecurity
 import ConvoyTransport
@@ -9,19 +10,29 @@ struct ConnectionPlan: Sendable {
     static let keys = [
         "proxy", "noproxy", "resolve", "connect-to", "unix-socket", "interface", "ipv4", "ipv6", "http1.1", "max-redirs",
         "cacert", "crl-file", "pin", "cert", "key", "tls-min", "insecure", "connect-timeout", "max-time", "limit-rate",
-        "limit-rate-each", "min-rate", "user", "netrc-file",
+        "limit-rate-each", "min-rate", "user", "netrc-file", "aws-sigv4", "location-trusted",
     ]
 
     private var changes: [@Sendable (inout ConnectionConfiguration) -> Void] = []
     private var maximumTime: Double?
     /// The user in the form `NAME:PASSWORD`.
     private var user: Template?
+    /// The scope of the AWS signature that `user` makes.
+    private var signature: Template?
+    /// Whether redirects to other servers keep the header fields and the body.
+    private var trustsRedirects = false
     /// The rate limit, shared by the items of a request or, as a default, by all requests.
     private var rate: RateLimit?
     private var rateOfEach: Int64?
     private var logins: CredentialStore?
 
-    var templates: [Template] { user.map { [$0] } ?? [] }
+    var templates: [Template] { [user, signature].compactMap(\.self) }
+
+    /// Whether requests are signed.
+    var isSigned: Bool { signature != nil }
+
+    /// Sends requests without a signature and its keys.
+    mutating func removeSignature() { if isSigned { (user, signature) = (nil, nil) } }
 
     /// Returns the password of `user`, if it is known in a scope.
     func secrets(in scope: some Scope) -> [String] {
@@ -31,8 +42,12 @@ struct ConnectionPlan: Sendable {
 
     /// Configures an operation.
     ///
-    /// - Parameter secrets: Receives the encoded login.
-    func apply(to operation: HTTPRequestOperation, in scope: some Scope, _ secrets: SecretMask) throws(EvaluationError) {
+    /// - Parameters:
+    ///   - file: The file that is the body, or nil.
+    ///   - secrets: Receives the encoded login.
+    func apply(
+        to operation: HTTPRequestOperation, sending file: URL?, in scope: some Scope, _ secrets: SecretMask
+    ) throws(EvaluationError) {
         if !changes.isEmpty {
             operation.updateSettings { settings in
                 for change in changes { change(&settings.connectionConfiguration) }
@@ -48,9 +63,25 @@ struct ConnectionPlan: Sendable {
             let text = try user.text(in: scope)
             let parts = text.split(separator: ":" as Character, maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2 else { throw EvaluationError(message: "user must be NAME:PASSWORD") }
+            if let signature {
+                guard let names = SignatureScope(try signature.text(in: scope)) else {
+                    throw EvaluationError(message: SignatureScope.rule)
+                }
+                let keys = ObjectStorageCredentials(accessKeyID: String(parts[0]), secretAccessKey: String(parts[1]))
+                operation.setDelegate(RequestSignature(names, keys, sending: file))
+            }
             secrets.add(exactly: Data(text.utf8).base64EncodedString())
-            operation.credential = URLCredential(
-                user: String(parts[0]), password: String(parts[1]), persistence: .forSession)
+            operation.credential =
+                isSigned
+                ? nil : URLCredential(user: String(parts[0]), password: String(parts[1]), persistence: .forSession)
+        }
+        if trustsRedirects {
+            let names = (operation.request.allHTTPHeaderFields ?? [:]).keys
+            operation.updateSettings { settings in
+                settings.connectionConfiguration.keepsHeadersAcrossOrigins.formUnion(names)
+                settings.connectionConfiguration.keepsHeadersAcrossOrigins.insert("Authorization")
+                settings.connectionConfiguration.sendsBodiesAcrossOrigins = true
+            }
         }
         if let rate { operation.receiveRateLimit = rate }
     }
@@ -87,6 +118,13 @@ struct ConnectionPlan: Sendable {
             }
             guard mayHaveColon else { throw value.problem("user must be NAME:PASSWORD") }
             user = template
+        }
+        if let value = fields["location-trusted"] { trustsRedirects = try value.bool("location-trusted") }
+        if let value = fields["aws-sigv4"] {
+            let template = try Template(value, "aws-sigv4")
+            if let text = template.literal, SignatureScope(text) == nil { throw value.problem(SignatureScope.rule) }
+            guard user != nil else { throw value.problem("aws-sigv4 requires user: KEY:SECRET", atKey: true) }
+            signature = template
         }
     }
 

@@ -24,6 +24,8 @@ struct RequestPlan: Sendable {
     var hasDefaultLogin = false
     var connection = ConnectionPlan()
     var retry: RetryPlan?
+    /// Whether the retries are those of the request, not of the defaults.
+    var hasOwnRetry = false
     var timeout: Double?
     /// The time to wait before each item is sent, in seconds.
     var delay: Double = 0

@@ -39,8 +39,15 @@ struct RequestReader {
         plan.hasDefaultLogin = fields["bearer"] == nil && fields["basic"] == nil
         plan.connection = connection
         try plan.connection.read(fields)
+        // The login of a request replaces that of the defaults.
+        if fields["aws-sigv4"] != nil {
+            plan.login = .none
+        } else if !plan.hasDefaultLogin {
+            plan.connection.removeSignature()
+        }
         plan.timeout = try setting("timeout").map { value throws(ManifestError) in try value.seconds("timeout") }
         plan.retry = try setting("retry").map(retry)
+        plan.hasOwnRetry = fields["retry"] != nil
         plan.onFailure = try setting("onFailure").map { value throws(ManifestError) in
             let text = try value.string("onFailure")
             guard let rule = FailureRule(rawValue: text) else { throw value.problem("onFailure must be stop or continue") }
@@ -84,6 +91,7 @@ struct RequestReader {
         try refuse("poll", with: "follow")
         try refuse("follow", with: "output")
         try refuse("poll", with: "output")
+        for other in ["bearer", "basic", "multipart"] { try refuse("aws-sigv4", with: other) }
         if let pages = fields["pages"], fields["follow"] == nil { throw pages.problem("pages requires follow", atKey: true) }
         if let parallel = fields["parallel"], fields["forEach"] == nil {
             throw parallel.problem("parallel requires forEach", atKey: true)
@@ -135,7 +143,8 @@ struct RequestReader {
     private func url(_ value: ManifestValue, _ key: String, hasBase: Bool) throws(ManifestError) -> Template {
         let template = try Template(value, key)
         guard case .literal(let start)? = template.pieces.first else {
-            guard !template.pieces.isEmpty else { throw value.problem("the URL is empty") }
+            // An empty URL is that of the manifest.
+            guard !template.pieces.isEmpty || hasBase else { throw value.problem("the URL is empty") }
             return template
         }
         if Escaping.hasControls(start) || start.contains("\t") {

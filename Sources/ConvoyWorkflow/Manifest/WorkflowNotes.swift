@@ -13,7 +13,7 @@ extension Workflow {
 extension RequestPlan {
     fileprivate var notes: [String] {
         var notes: [String] = []
-        if let retry, retry.count > 0, !RetryPolicy().idempotentMethods.contains(method) {
+        if hasOwnRetry, let retry, retry.count > 0, !RetryPolicy().idempotentMethods.contains(method) {
             notes.append("retry repeats a \(method) only if nothing of it was sent, because it may have had an effect")
         }
         return notes

@@ -18,6 +18,8 @@ struct BuiltRequest {
     var urlLogin: URLLogin?
     /// Whether the server may receive the logins of the manifest.
     var receivesSecrets = true
+    /// The file that is the body, or nil.
+    var file: URL?
 }
 
 /// The user and the password of a URL.
@@ -72,7 +74,8 @@ struct RequestBuilder {
         if let userAgent { serializer.setValue(userAgent, forHTTPHeaderField: "User-Agent") }
         serializer.timeoutInterval = plan.timeout
         let method = HTTPMethod(plan.method)
-        var (request, inputs) = try body(serializer, method, page == nil ? try with(query: url) : url)
+        var file: URL?
+        var (request, inputs) = try body(serializer, method, page == nil ? try with(query: url) : url, &file)
         for header in plan.headers where header.isDefault {
             request.setValue(try header.value.map(fieldValue), forHTTPHeaderField: header.name)
         }
@@ -107,7 +110,7 @@ struct RequestBuilder {
         inputs = ([plan.method, request.url?.absoluteString ?? ""] + lines + [output ?? "", inputs]).joined(separator: "\n")
         return BuiltRequest(
             request: request, output: output, inputs: inputs, login: login, urlLogin: urlLogin,
-            receivesSecrets: !isForeign)
+            receivesSecrets: !isForeign, file: file)
     }
 
     /// Rejects a request that would send its own secrets to a server that only a response has named.
@@ -184,6 +187,7 @@ struct RequestBuilder {
 
     private func resolve(_ text: String) -> URL? {
         guard let base = baseURL, !text.hasScheme else { return URLReference.url(text) }
+        if text.isEmpty { return base }
         // Resolve the reference below the path of the base URL, whether or not that path ends with a slash.
         let directory =
             base.absoluteString.hasSuffix("/") || base.query != nil ? base : URL(string: base.absoluteString + "/")
@@ -214,7 +218,7 @@ struct RequestBuilder {
     // MARK: The body
 
     private func body(
-        _ serializer: HTTPRequestSerializer, _ method: HTTPMethod, _ url: URL
+        _ serializer: HTTPRequestSerializer, _ method: HTTPMethod, _ url: URL, _ sent: inout URL?
     ) throws(EvaluationError) -> (URLRequest, String) {
         do {
             var request = try serializer.request(method: method, url: url, parameters: nil, headers: [:])
@@ -241,7 +245,9 @@ struct RequestBuilder {
             case .file(let template):
                 let file = try SentFile(template, in: scope, reads: !scope.hidesSecrets)
                 switch file.contents {
-                case .file(let url): request = try HTTPRequestSerializer.request(request, sending: .file(url))
+                case .file(let url):
+                    request = try HTTPRequestSerializer.request(request, sending: .file(url))
+                    sent = url
                 case .data(let data):
                     let type = MIMEType.unknown
                     request = try HTTPRequestSerializer.request(request, sending: .data(data, contentType: type))

@@ -88,16 +88,20 @@ struct ExpectationCheck {
     }
 
     private mutating func checkBody() {
+        let isExact = plan.minimumBytes == plan.maximumBytes
         if let limit = plan.maximumBytes, response.byteCount > limit {
-            fail("size: expected at most \(limit) bytes, got \(response.byteCount)")
+            fail("size: expected \(isExact ? "" : "at most ")\(limit) bytes, got \(response.byteCount)")
         }
         if let limit = plan.minimumBytes, response.byteCount < limit {
-            fail("size: expected at least \(limit) bytes, got \(response.byteCount)")
+            fail("size: expected \(isExact ? "" : "at least ")\(limit) bytes, got \(response.byteCount)")
         }
-        if !plan.json.isEmpty, response.json == nil {
-            fail("json: expected JSON, got \(response.byteCount == 0 ? "an empty body" : "something else")")
-        } else if let json = response.json {
-            for expectation in plan.json { check(expectation, in: json) }
+        if !plan.json.isEmpty {
+            do throws(EvaluationError) {
+                let json = try response.parsedJSON()
+                for expectation in plan.json { check(expectation, in: json) }
+            } catch {
+                fail("json: \(error.message)")
+            }
         }
         // The checksums of a download are compared before its file is moved into place.
         guard response.file == nil else { return }

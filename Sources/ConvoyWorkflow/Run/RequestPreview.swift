@@ -92,7 +92,9 @@ struct RequestPreview {
 
     private var url: String {
         var url = text(plan.url)
-        if let base = values.plan.baseURL?.absoluteString, !url.hasPrefix("${"), !url.hasScheme {
+        if url.isEmpty, let base = values.plan.baseURL?.absoluteString {
+            url = base
+        } else if let base = values.plan.baseURL?.absoluteString, !url.hasPrefix("${"), !url.hasScheme {
             url =
                 url.hasPrefix("/")
                 ? (URL(string: url, relativeTo: values.plan.baseURL)?.absoluteString ?? url)

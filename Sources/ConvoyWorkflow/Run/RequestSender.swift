@@ -132,9 +132,12 @@ struct RequestSender {
         if let policy = run.options.retryPolicy { operation.retryPolicy = policy }
         run.options.configure?(operation, run.nextNumber())
         run.stores.apply(to: operation)
-        try plan.connection.apply(to: operation, in: scope, run.secrets)
+        try plan.connection.apply(to: operation, sending: built.file, in: scope, run.secrets)
         built.urlLogin?.apply(to: operation)
-        if !built.receivesSecrets { operation.credential = nil }
+        if !built.receivesSecrets {
+            operation.credential = nil
+            operation.setDelegate(nil)
+        }
         if let retry = plan.retry {
             var policy = RetryPolicy(maximumRetryCount: retry.count)
             policy.statusCodes.formUnion(retry.statuses)

@@ -23,6 +23,13 @@ import Testing
         page.headers["Content-Type"] = "text/html"
         server.route("/page", page)
         server.route("/gone", .text("gone", status: 410))
+        server.route("/digest") { request in
+            request.headers["Authorization"]?.hasPrefix("Digest username=\"bob\"") == true
+                ? .text("in") : .status(401, headers: ["WWW-Authenticate": "Digest realm=\"r\", nonce=\"n\", qop=\"auth\""])
+        }
+        server.redirect("/far", to: "http://localhost:\(server.port)/login")
+        server.route("/login") { .text($0.headers["Authorization"] ?? "") }
+        server.route("POST", "/signed") { .text(String(($0.headers["Authorization"] ?? "").prefix { $0 != "/" })) }
     }
 
     private func manifest(_ text: String) throws -> String {
@@ -84,6 +91,9 @@ import Testing
         "GET HOST/page\nHTTP 200\n[Asserts]\nxpath \"string(//h1)\" == \"Title\"\nxpath \"//p\" count == 2\nxpath \"count(//p)\" == 2.0\nbody htmlUnescape contains \"<h1>\"\n",
         "GET HOST/hello\n[Options]\nskip: true\nHTTP 500\n\nGET HOST/hello\n[Options]\nvariable: word=World\nHTTP 200\n[Asserts]\nbody contains {{word}}\nbody split \" \" nth 0 == \"Hello\"\n",
         "POST HOST/echo\n[BasicAuth]\nbob@email.com: secret{}\n[Multipart]\na: b\nHTTP 200\n",
+        "GET HOST/digest\n[Options]\ndigest: true\nuser: bob:secret\nHTTP 200\n`in`\n",
+        "GET HOST/far\n[Options]\nlocation-trusted: true\n[BasicAuth]\nbob: secret\nHTTP 200\n`Basic Ym9iOnNlY3JldA==`\n",
+        "POST HOST/signed\n[Options]\nuser: someAccessKeyId:someSecretKey\naws-sigv4: aws:amz:eu-central-1:foo\n`x`\nHTTP 200\n`AWS4-HMAC-SHA256 Credential=someAccessKeyId`\n",
         "GET HOST/hello\n[Cookies]\na: b\nc: d\nHTTP 200\n", "GET\tHOST/hello\nHTTP\t200\n",
         "GET HOST/hello\n[Options]\ndelay: 5\nHTTP 200\n\nGET HOST/hello\n[Options]\ndelay: 5ms\nHTTP 200\n",
     ]

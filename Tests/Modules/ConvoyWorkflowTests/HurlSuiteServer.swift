@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTestServer
@@ -54,6 +55,22 @@ enum HurlSuiteServer {
         server.route("/cookies/clear", Response.text("x").header("Set-Cookie", "b=; Path=/; Max-Age=0"))
         for path in ["/echo", "/echo/*"] { server.route(path) { .json(text: echo($0).description) } }
         server.route("/basic") { $0.headers["Authorization"] == "Basic Ym9iOnNlY3JldA==" ? .text("in") : .status(401) }
+        server.route("/digest") { request in
+            let realm = "realm=\"r\", nonce=\"n1\", qop=\"auth\", algorithm=MD5"
+            return isDigest(request.headers["Authorization"], of: request)
+                ? .text("in") : .status(401, headers: ["WWW-Authenticate": "Digest \(realm)"])
+        }
+        server.route("/trusted") { request in
+            let port = (request.headers["Host"] ?? "").drop { $0 != ":" }
+            return .redirect(to: "http://localhost\(port)/basic")
+        }
+        server.route("POST", "/signed") { request in
+            let words = (request.headers["Authorization"] ?? "").split(separator: "/" as Character).map(String.init)
+            guard words.count == 5, words[0] == "AWS4-HMAC-SHA256 Credential=someAccessKeyId",
+                request.headers["X-Amz-Date"]?.hasPrefix(words[1]) == true
+            else { return .status(403) }
+            return .text("signed for \(words[2])/\(words[3])")
+        }
         let tries = Counter()
         server.route("/retry") { _ in tries.next() < 4 ? .text("not yet", status: 500) : .text("ready") }
         server.route("/graphql") { request in
@@ -70,6 +87,24 @@ enum HurlSuiteServer {
          "errors": [{"id": "error1", "code": 1}, {"id": "error2", "code": 2}], "books": [{"price": 8.95, "tags": ["x"]}, {"price": 22.99, "tags": []}],
          "url": "https://a.test/?q=a%20b", "html": "&lt;b&gt;", "base64": "SGVsbG8=", "list": "a,b,c"}
         """
+
+    /// Returns whether a field contains the digest of Bob's password (RFC 7616).
+    private static func isDigest(_ field: String?, of request: RecordedRequest) -> Bool {
+        guard let field, field.hasPrefix("Digest ") else { return false }
+        var values: [String: String] = [:]
+        for part in field.dropFirst(7).split(separator: "," as Character) {
+            let pair = part.split(separator: "=" as Character, maxSplits: 1).map { $0.trimmingCharacters(in: [" ", "\""]) }
+            if pair.count == 2 { values[pair[0]] = pair[1] }
+        }
+        func md5(_ text: String) -> String {
+            let digest = MessageDigest(.md5)
+            digest.update(Data(text.utf8))
+            return digest.value()?.hexadecimalString ?? ""
+        }
+        let login = md5("bob:r:secret"), target = md5("\(request.method):\(request.target)")
+        let middle = ["nonce", "nc", "cnonce", "qop"].map { values[$0] ?? "" }.joined(separator: ":")
+        return values["response"] == md5("\(login):\(middle):\(target)")
+    }
 
     private static func echo(_ request: RecordedRequest) -> JSON {
         var headers = JSONObject()

@@ -226,6 +226,22 @@ import Testing
         Case("expect", "a: {post: echo, text: x, headers: {Expect: 100-continue}, expect: [json.text == 'x']}"),
         Case("limit_rate", "a: {get: hello, limit-rate: 1MB, expect: [body == 'Hello World!']}"),
         Case("discard_body", "a: {get: large, expect: {status: 200}}"),
+        Case(
+            "digest", "a: {get: digest, user: 'bob:secret', expect: [body == 'in']}\nb: {get: digest, expect: {status: 401}}"
+        ),
+        Case(
+            "follow_redirect_trusted",
+            "a: {get: trusted, location-trusted: true, basic: {user: bob, password: secret}, expect: [body == 'in', url startsWith 'http://localhost:', redirects | count == 1]}\nb: {get: trusted, basic: {user: bob, password: secret}, expect: {status: 401}}"
+        ),
+        Case(
+            "aws_sigv4",
+            "a: {post: signed, text: x, aws-sigv4: 'aws:amz:eu-central-1:foo', user: 'someAccessKeyId:someSecretKey', expect: [body == 'signed for eu-central-1/foo']}"
+        ),
+        Case(
+            "unix_socket",
+            "a: {get: 'http://any.invalid/hello', unix-socket: 'DIR/socket', expect: [body startsWith 'GET /hello HTTP/1.1', body contains 'any.invalid']}"
+        ),
+        Case("ignore_asserts", "a: {get: status/500, expect: [status == 200, body == 'Hello World!']}"),
     ]
 
     @Test(arguments: cases) func `a test of Hurl passes as a manifest`(_ test: Case) async throws {
@@ -249,7 +265,10 @@ import Testing
             .replacing("AUTHORITY", with: authority).replacing("PORT", with: "\(server.url.port ?? 0)")
             .split(separator: "\n").map { "  \($0)\n" }.joined()
         let inputs = WorkflowInputs(environment: ["NAME": "Ada", "SECRET": "s3cr3t-key"])
-        let workflow = try Workflow(parsing: Data(text.utf8), name: "\(test.name).yaml", inputs: inputs)
+        var workflow = try Workflow(parsing: Data(text.utf8), name: "\(test.name).yaml", inputs: inputs)
+        if test.name == "ignore_asserts" { workflow = workflow.acceptingAllResponses() }
+        let unix = test.name == "unix_socket" ? try UnixServer(directory.file("socket").path) : nil
+        defer { unix?.stop() }
         var options = WorkflowRun.Options()
         options.directory = directory.url
         let result = await (try WorkflowRun(workflow, options: options)).run()

@@ -6,6 +6,7 @@ enum ImportedCommands {
         curl URL/x
         curl URL
         curl URL/a/../b/./c
+        curl --location-trusted -u ada:pw URL/x
         curl 'URL/x?a=b&c=d'
         curl "URL/x?a=b&c=d"
         curl URL/x\?a=b\&c=d
@@ -267,7 +268,7 @@ enum ImportedCommands {
     static let announced = lines(
         #"""
         curl -I -X GET -d a=b URL/x
-        curl --aws-sigv4 aws:amz:eu:s3 -u AKIAKEY:SECRETKEY URL/x
+        curl --aws-sigv4 osc:osc:eu:s3 -u AKIAKEY:SECRETKEY URL/x
         curl --ntlm -u ada:pw URL/x
         curl --negotiate -u ada:pw URL/x
         curl -d @DIR/f.txt URL/x

@@ -30,7 +30,7 @@ import Testing
             let plan = try #require(requests.first { $0.id == id })
             let operation = HTTPRequestOperation(request: URLRequest(url: server.url))
             let scope = EarlyScope(variables: [:], environment: [:])
-            try plan.connection.apply(to: operation, in: scope, SecretMask())
+            try plan.connection.apply(to: operation, sending: nil, in: scope, SecretMask())
             return operation.connectionConfiguration.receiveRateLimits + [operation.receiveRateLimit].compactMap(\.self)
         }
         #expect(try limits("a").map(\.bytesPerSecond) == [1_000_000])
@@ -81,6 +81,15 @@ import Testing
         #expect(
             error?.line == 2 && error?.message.contains("line 1 is not a cookie") == true,
             "\(String(describing: error))")
+    }
+
+    @Test func `an empty URL is the base URL`() async throws {
+        bench.server.route("/api", .text("home"))
+        let text = "baseURL: \(bench.server.url)/api\nrequests:\n  a: {get: '', query: {q: 1}, expect: [body == 'home']}\n"
+        let run = try WorkflowRun(try Workflow(parsing: Data(text.utf8), name: "m"))
+        #expect(run.preview().first?.contains("GET \(bench.server.url)/api?q=1") == true)
+        let result = await run.run()
+        #expect(result.failures.isEmpty && bench.server.requests.map(\.target) == ["/api?q=1"], "\(result.failures)")
     }
 
     @Test func `credentials can contain captured values`() async throws {

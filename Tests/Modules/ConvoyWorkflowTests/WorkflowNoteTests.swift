@@ -19,9 +19,14 @@ import Testing
         ("{post: \"http://a.test\", text: \"{{\\\"a\\\": {}}}\"}", nil),
     ])
     func `a manifest has notes about settings without effect`(request: String, note: String?) throws {
-        let text = "requests:\n  r: \(request)\n"
+        let text = "requests:\n  r: \(request)\n", defaults = "defaults: {retry: 2}\n"
         let workflow = try Workflow(
             parsing: Data(text.utf8), name: "m", inputs: WorkflowInputs(environment: ["X": "x"]))
         #expect(workflow.notes == (note.map { ["m:2: r: \($0)"] } ?? []))
+        // Retries of the defaults are meant for the requests that can be repeated.
+        let other = try Workflow(
+            parsing: Data((defaults + text.replacing(/, retry: [^}]*}?(?=})/, with: "")).utf8), name: "m",
+            inputs: WorkflowInputs(environment: [:]))
+        #expect(other.notes.isEmpty)
     }
 }

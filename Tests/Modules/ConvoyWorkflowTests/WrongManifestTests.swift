@@ -102,7 +102,7 @@ import Testing
         Mistake(base + "  a: {get: 'localhost:80/x'}", "m.yaml:3:12: invalid URL: it must be an http or https URL"),
         Mistake(base + "  a: {get: 'http:///x'}", "m.yaml:3:12: invalid URL: it has no host"),
         Mistake(base + "  a: {get: \"a\\tb\"}", "m.yaml:3:12: invalid URL: it contains a control character"),
-        Mistake(base + "  a: {get: ''}", "m.yaml:3:12: the URL is empty"),
+        Mistake("requests:\n  a: {get: ''}", "m.yaml:2:12: the URL is empty"),
         Mistake(base + "  a: {get: 3}", "m.yaml:3:12: get must be text, not a number"),
         Mistake(one("    tags: ['a,b']"), #"m.yaml:5:12: invalid tag "a,b""#),
         Mistake(one("    tags: 3"), "m.yaml:5:11: a tag must be text, not a number"),
