@@ -61,11 +61,9 @@ enum OtherPrograms {
         "--data-binary": items, "--data-urlencode": items, "--data-ascii": items, "--raw": items,
         "-F": "--multipart sends a multipart form, with NAME@FILE for a file", "-f": "--form sends the items as a form",
         "-j": "items are sent as JSON by default", "-a": "--user NAME:PASSWORD", "--auth": "--user NAME:PASSWORD",
-        "--follow": following, "--print": "--head prints the head, and -v both heads",
-        "-p": "--head prints the head, and -v both heads", "-i": "--head prints the head, and -v both heads",
-        "--include": "--head prints the head, and -v both heads", "-I": "convoy send HEAD URL, with --head",
+        "--follow": following, "-i": "--print hb prints the head and the body",
+        "--include": "--print hb prints the head and the body", "-I": "convoy send HEAD URL, with --head",
         "--download": "convoy get URL downloads", "--verify": "-k trusts any certificate",
-        "--session": "--cookie-jar FILE keeps cookies",
         "--check-status": "a status of 300 or more is always an error", "--pretty": "--color always or never",
     ]
 
@@ -74,7 +72,7 @@ enum OtherPrograms {
         "-e": "--env-file FILE reads environment variables", "--environment": "--env-file FILE",
         "--variable": "--var NAME=VALUE", "--env-var": "--var NAME=VALUE", "--global-var": "--var NAME=VALUE",
         "--variables-file": "--env-file FILE", "--iteration-data": "--data FILE.csv",
-        "--test": "the exit status always reports failures",
+        "--test": "the exit status always reports failures", "--ignore-asserts": "--no-expect",
         "--very-verbose": "-v prints what is sent and received", "--report-junit": "--report junit=FILE",
         "--report-tap": "--report tap", "--reporters": "--report junit=FILE or tap",
         "--reporter-junit-export": "--report junit=FILE", "--bail": "--fail-fast", "--continue-on-error": "--keep-going",

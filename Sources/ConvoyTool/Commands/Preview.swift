@@ -63,24 +63,7 @@ struct Preview {
     }
 
     private func head(of request: URLRequest, for operation: HTTPRequestOperation) throws -> [String] {
-        let configuration = operation.connectionConfiguration
-        guard let address = request.url.flatMap({ HTTPAddress($0.absoluteString) }),
-            let uri = RequestTarget.originForm(of: address), let target = CookieTarget(address)
-        else { throw URLError(.badURL) }
-        let secrets = configuration.secrets
-        let method = request.httpMethod ?? "GET"
-        let sent = try RequestHeader(fields: request.allHTTPHeaderFields ?? [:]).makeSentFields()
-        func has(_ name: String) -> Bool { sent.contains { $0.name.lowercased() == name } }
-        var fields: [(String, String)] = []
-        if !has("host") { fields.append(("Host", address.target.authority)) }
-        if !has("accept") { fields.append(("Accept", "*/*")) }
-        fields += sent.map { ($0.name, $0.value) }
-        let cookies = operation.cookieStore?.field(
-            for: target, site: request.mainDocumentURL, isSafeMethod: ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method))
-        if let cookies, !has("cookie") { fields.append(("Cookie", String(decoding: cookies, as: UTF8.self))) }
-        if let body = request.httpBody { fields.append(("Content-Length", "\(body.count)")) }
-        let start = "\(method) \(Shown.url(uri)) HTTP/1.1"
-        let lines = [start] + fields.map { "\($0): \(Shown.value($0, $1, secrets))" }
+        let lines = try HeadText.lines(of: request, for: operation)
         return request.httpBody.map { lines + ["", "(a body of \(Amounts.bytes(Int64($0.count))))"] } ?? lines
     }
 }

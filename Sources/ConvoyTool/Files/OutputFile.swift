@@ -13,7 +13,7 @@ struct OutputFile: Sendable {
     private let isPrivate: Bool
 
     var isStandardOutput: Bool { SpecialFile.isStandardOutput(path) }
-    private var isStream: Bool { isStandardOutput || SpecialFile.isStream(path) }
+    var isStream: Bool { isStandardOutput || SpecialFile.isStream(path) }
 
     /// Checks that the file can be written, before anything is sent.
     ///
@@ -46,6 +46,17 @@ struct OutputFile: Sendable {
         } catch {
             throw failure(error.reason)
         }
+    }
+
+    /// Returns a sink that replaces the file when a body is complete.
+    func makeSink() throws(ToolError) -> OutputFileSink {
+        let target = try target()
+        var facts = stat()
+        // There is no other way to read the user's umask.
+        let isNew = stat(target, &facts) != 0, mask = umask(0)
+        umask(mask)
+        let mode = isNew ? (isPrivate ? PrivateFile.mode : 0o666 & ~mask) : facts.st_mode & 0o777
+        return OutputFileSink(target, mode: mode) { failure($0) }
     }
 
     func write(_ data: Data) throws(ToolError) {

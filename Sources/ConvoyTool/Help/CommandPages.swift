@@ -78,9 +78,9 @@ enum CommandPages {
             """
             Sends a request. An ITEM is NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE for the query, or Header:Value; =@ and \
             :=@ read the value from a file. Items are sent as JSON by default, in which user[tags][]=x nests. On a terminal, \
-            the response head is printed as well, and JSON is indented.
+            the response head is printed as well, and JSON and XML are indented.
             """,
-            options: ["form", "body", "output", "expect", "capture", "save"])
+            options: ["form", "output", "session", "print", "expect", "capture"])
     }
 
     private static var importing: [String] {

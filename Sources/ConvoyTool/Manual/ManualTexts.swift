@@ -57,7 +57,10 @@ enum ManualTexts {
             ),
             (
                 ["XDG_STATE_HOME"],
-                "The directory of journals of uploads from directories that cannot be written to, instead of ~/.local/state."
+                """
+                The directory of the sessions of send, and of journals of uploads from directories that cannot be written \
+                to, instead of ~/.local/state.
+                """
             ),
             (["HOME", "XDG_CONFIG_HOME"], "The directories of the configuration file; see CONFIGURATION."),
             (["NETRC"], "The path of the file that --netrc reads instead of ~/.netrc."),

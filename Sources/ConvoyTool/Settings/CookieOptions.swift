@@ -5,12 +5,19 @@ import Glibc
 
 /// The cookie file option. Without it, cookies last for one run.
 struct CookieOptions {
-    private let store = CookieStore()
+    private let store: CookieStore
     private let file: String?
+
+    /// Uses cookies that are stored elsewhere.
+    init(_ store: CookieStore) {
+        self.store = store
+        file = nil
+    }
 
     /// Reads the file. Throws a usage error if it contains anything other than cookies, because the file would be
     /// overwritten.
     init(_ options: Options, _ display: Display) throws(ToolError) {
+        store = CookieStore()
         file = options.value("cookie-jar")
         guard let file else { return }
         guard !file.isEmpty, file != "-" else { throw options.usage("--cookie-jar needs a file") }

@@ -6,7 +6,8 @@ import FoundationNetworking
 
 /// The logins from `--user`, URLs and netrc files, each for its own server.
 struct LoginOptions {
-    private var credential: URLCredential?
+    /// The login of `--user`, with the password that was typed.
+    private(set) var credential: URLCredential?
     /// The server for which the login of `--user` is intended.
     private var origin: Target?
     private let isForOneServer: Bool

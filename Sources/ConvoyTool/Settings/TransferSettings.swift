@@ -119,9 +119,11 @@ struct TransferSettings {
 
 extension TransferSettings {
     /// Creates the settings of a command with one URL. Prompts for a password and a passphrase if necessary.
-    init(_ options: Options, for url: URL, _ display: Display) throws(ToolError) {
+    ///
+    /// - Parameter store: The cookies of a session, which need no file.
+    init(_ options: Options, for url: URL, _ display: Display, cookies store: CookieStore? = nil) throws(ToolError) {
         let (speed, routes) = (try SpeedOptions(options), try RouteOptions(options))
-        let cookies = try CookieOptions(options, display)
+        let cookies = if let store { CookieOptions(store) } else { try CookieOptions(options, display) }
         var login = LoginOptions(options)
         try login.adopt(url, options)
         try login.ask(options)

@@ -224,6 +224,9 @@ final class Display: Sendable {
         case dim = 2
     }
 
+    /// Whether ``paint(_:_:)`` adds colors.
+    var isColoured: Bool { usesColour }
+
     func paint(_ text: String, _ colour: Colour) -> String { usesColour ? Self.painted(text, colour) : text }
 
     private static func painted(_ text: String, _ colour: Colour) -> String {

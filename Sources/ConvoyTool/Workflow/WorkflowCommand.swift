@@ -43,7 +43,7 @@ enum WorkflowCommand {
     /// The options that only manifests with named requests support.
     static let options = [
         "var", "env-file", "only", "skip", "keep-going", "fail-fast", "graph", "data", "report", "timeline", "resume",
-        "repeat", "shard", "file-root",
+        "repeat", "shard", "file-root", "no-expect",
     ]
 
     static func run(_ files: [ManifestFile], _ options: Options) throws(ToolError) -> ExitStatus {

@@ -210,8 +210,7 @@ final class ItemRun: Sendable {
         if let received = run.options.received, let status = response.status {
             received(
                 WorkflowResponse(
-                    version: response.version, status: status, fields: response.fields, body: response.data,
-                    label: response.label))
+                    version: response.version, status: status, fields: response.fields, body: response.data))
         }
         // Capture the values first, so that messages about the response contain none of its secrets.
         let (captures, missing) = self.captures(of: response)

@@ -1,6 +1,7 @@
 import ConvoyOperations
 import ConvoySerialization
 import ConvoySupport
+import ConvoyTransport
 import Foundation
 
 /// The outcome of a request, or of one item of its `forEach`. All strings exclude the secrets of the run, except the
@@ -125,14 +126,39 @@ public struct WorkflowResponse: Sendable {
     public let fields: [(name: String, value: String)]
     /// The body, or the data of an event.
     public let body: Data
-    /// The charset of the body that the server specifies, or nil.
-    let label: String?
+
+    /// The body, to be shown to people.
+    package var readable: ReadableBody {
+        let type = fields.first { ASCII.equalIgnoringCase($0.name.utf8, "Content-Type".utf8) }?.value
+        return ReadableBody(body, contentType: type)
+    }
+}
+
+/// A body with its media type, to be shown to people.
+package struct ReadableBody: Sendable {
+    package let data: Data
+    /// The media type without parameters, or an empty string.
+    package let mediaType: String
+    private let label: String?
+
+    package init(_ data: Data, contentType: String?) {
+        self.data = data
+        let parts = (contentType ?? "").split(separator: ";" as Character).map { $0.trimmingCharacters(in: .whitespaces) }
+        mediaType = parts.first?.lowercased() ?? ""
+        label = parts.dropFirst().first { $0.lowercased().hasPrefix("charset=") }
+            .map { $0.dropFirst("charset=".count).trimmingCharacters(in: ["\""]) }
+    }
+
+    /// Returns the media type of a response without parameters, or an empty string.
+    package static func mediaType(of head: ResponseHead) -> String {
+        ReadableBody(Data(), contentType: head["Content-Type"]).mediaType
+    }
 
     /// The body as JSON, or nil if it is not JSON.
-    package var json: JSON? { try? JSON(body: body, label: label) }
+    package var json: JSON? { try? JSON(body: data, label: label) }
 
     /// The body as text, or nil if it is not text in its charset.
-    package var text: String? { Charset.ofText(body, label: label).text(of: body) }
+    package var text: String? { Charset.ofText(data, label: label).text(of: data) }
 }
 
 extension JSON {

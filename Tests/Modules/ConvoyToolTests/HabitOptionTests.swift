@@ -13,7 +13,7 @@ import Testing
         (["send", "POST", "URL", "-j"], "JSON by default"), (["send", "GET", "URL", "-a", "u:p"], "--user NAME:PASSWORD"),
         (["send", "GET", "URL", "--auth", "u:p"], "--user NAME:PASSWORD"),
         (["send", "GET", "URL", "--follow"], "redirects"),
-        (["send", "GET", "URL", "-i"], "--head"), (["send", "GET", "URL", "--print", "h"], "--head"),
+        (["send", "GET", "URL", "-i"], "--print hb"), (["run", "--ignore-asserts", "m"], "--no-expect"),
         (["run", "-e", "env.json", "m"], "--env-file"), (["run", "--variable", "a=b", "m"], "--var NAME=VALUE"),
         (["get", "-x16", "URL"], "-s N"), (["get", "-w", "%{http_code}", "URL"], "--json"),
         (["http://h/x"], "convoy get URL"), (["example.com/x"], "convoy send GET URL"), (["send", "POST"], "no URL"),

@@ -57,7 +57,8 @@ enum SavedRequest {
     /// The options that concern the output or are already in the draft.
     private static let own: Set<String> = [
         "save", "form", "multipart", "body", "head", "expect", "capture", "curl", "header", "user-agent", "user", "verbose",
-        "quiet", "show-secrets", "no-config", "har", "help", "color", "json", "silent", "no-progress",
+        "quiet", "show-secrets", "no-config", "har", "help", "color", "json", "silent", "no-progress", "print", "session",
+        "session-read-only",
     ]
 
     /// Adds the options to the request.
