@@ -90,4 +90,5 @@ requests:
             server.wait()
 
 
-main()
+if __name__ == "__main__":
+    main()
