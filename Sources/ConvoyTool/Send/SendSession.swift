@@ -108,13 +108,16 @@ struct SendSession {
             throw failure("line \(error.position.line): \(error.reason)")
         }
         guard case .string(server)? = json[["server"]] else { throw failure("not a session of \(server)") }
-        for member in json[["headers"]]?.members ?? [] {
+        for member in try members(of: json, "headers") {
             guard case .string(let value) = member.value else { throw failure("the header \(member.key) is not text") }
             do throws(ToolError) { try Headers.check("\(member.key): \(value)") } catch { throw failure(error.text) }
             headers.append((member.key, value))
         }
-        if let user = json[["login", "user"]]?.string {
-            login = (user, json[["login", "password"]]?.string ?? "")
+        if try !members(of: json, "login").isEmpty {
+            guard let user = json[["login", "user"]]?.string, let password = json[["login", "password"]]?.string else {
+                throw failure("login has no user or no password")
+            }
+            login = (user, password)
         }
         guard case .array(let values) = json[["cookies"]] ?? .array([]) else { throw failure("cookies is not a list") }
         for value in values {
@@ -122,6 +125,15 @@ struct SendSession {
                 throw failure("not a cookie: \(value[["name"]]?.string ?? "a value without a name")")
             }
             cookies.setCookie(cookie)
+        }
+    }
+
+    /// Returns the members of an object in the file, which may be missing.
+    private func members(of json: JSON, _ name: String) throws(ToolError) -> [JSONObject.Member] {
+        switch json[name] {
+        case nil: return []
+        case .object(let object)?: return Array(object.members)
+        default: throw failure("\(name) is not an object")
         }
     }
 
@@ -163,7 +175,6 @@ private enum JSONText {
 
 extension JSON {
     fileprivate var string: String? { if case .string(let text) = self { text } else { nil } }
-    fileprivate var members: [JSONObject.Member] { if case .object(let object) = self { Array(object.members) } else { [] } }
 }
 
 extension CookieStore.Cookie {

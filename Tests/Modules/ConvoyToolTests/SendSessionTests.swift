@@ -84,6 +84,9 @@ import Testing
         (#"{"server": "SERVER", "headers": {"A": 1}}"#, "the header A is not text"),
         (#"{"server": "SERVER", "headers": {"A": "x\r\nB: y"}}"#, "control character"),
         (#"{"server": "SERVER", "cookies": 1}"#, "cookies is not a list"),
+        (#"{"server": "SERVER", "login": 5}"#, "login is not an object"),
+        (#"{"server": "SERVER", "login": {"user": "ada"}}"#, "login has no user or no password"),
+        (#"{"server": "SERVER", "headers": []}"#, "headers is not an object"),
         (#"{"server": "SERVER", "cookies": [{"name": "a"}]}"#, "not a cookie: a"),
         (#"{"server": "SERVER", "server": "SERVER"}"#, "line 1: "), ("\u{0}", "line 1: "),
     ])
