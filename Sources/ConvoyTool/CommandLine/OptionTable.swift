@@ -14,6 +14,7 @@ enum OptionTable {
         ["continue", "no-clobber", "timestamping", "force", "number"], ["insecure", "cacert"], ["ipv4", "ipv6"],
         ["insecure", "crl-file"], ["quiet", "verbose"], ["keep-going", "fail-fast"], ["resume", "repeat"],
         ["output", "remote-header-name"], ["tus", "draft", "plain"], ["head", "print"],
+        ["auth", "bearer", "user"],
     ]
 
     /// Returns the options that an option replaces.

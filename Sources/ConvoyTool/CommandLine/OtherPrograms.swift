@@ -60,7 +60,7 @@ enum OtherPrograms {
         "-X": method, "--request": method, "--method": method, "-d": items, "--data": items, "--data-raw": items,
         "--data-binary": items, "--data-urlencode": items, "--data-ascii": items, "--raw": items,
         "-F": "--multipart sends a multipart form, with NAME@FILE for a file", "-f": "--form sends the items as a form",
-        "-j": "items are sent as JSON by default", "-a": "--user NAME:PASSWORD", "--auth": "--user NAME:PASSWORD",
+        "-j": "items are sent as JSON by default", "--auth-type": "--auth is Basic; --bearer TOKEN sends a token",
         "--follow": following, "-i": "--print hb prints the head and the body",
         "--include": "--print hb prints the head and the body", "-I": "convoy send HEAD URL, with --head",
         "--download": "convoy get URL downloads", "--verify": "-k trusts any certificate",

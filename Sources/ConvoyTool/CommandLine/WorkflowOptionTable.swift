@@ -77,6 +77,12 @@ extension OptionTable {
             "output", "o", "FILE", completes: .file, in: .workflow, of: [.send], once: true,
             "write the body to FILE, replacing it"),
         .value(
+            "auth", "a", "USER[:PASSWORD]", in: .workflow, of: [.send], once: true,
+            "send this login at once, by Basic",
+            "Without the password, Convoy prompts for it at the terminal. --user waits until the server requests a login."),
+        .value(
+            "bearer", nil, "TOKEN", in: .workflow, of: [.send], once: true, "send this token as Authorization: Bearer"),
+        .value(
             "session", nil, "NAME", in: .workflow, of: [.send], once: true,
             "keep cookies, headers and login under NAME",
             """

@@ -58,6 +58,7 @@ enum SavedRequest {
     private static let own: Set<String> = [
         "save", "form", "multipart", "body", "head", "expect", "capture", "curl", "header", "user-agent", "user", "verbose",
         "quiet", "show-secrets", "no-config", "har", "help", "color", "json", "silent", "no-progress", "print", "session",
+        "auth", "bearer",
         "session-read-only",
     ]
 

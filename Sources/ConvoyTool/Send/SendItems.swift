@@ -2,6 +2,7 @@ import Convoy
 import ConvoySupport
 import ConvoyWorkflow
 import Foundation
+import FoundationNetworking
 
 /// The arguments of `convoy send`, which are those of HTTPie.
 enum SendItems {
@@ -82,9 +83,21 @@ enum SendItems {
                 pairs.append((item.name, text))
             }
         }
+        if let field = try authorization(options) { fields.append("Authorization: \(field)") }
         draft.headers = try Headers(options).adding(fields).list
         draft.body = try self.body(body, pairs, parts, options)
         return draft
+    }
+
+    /// Returns the login that is sent at once, or nil.
+    private static func authorization(_ options: Options) throws(ToolError) -> String? {
+        if let token = options.value("bearer") {
+            guard !token.isEmpty else { throw options.usage("--bearer needs a token") }
+            return "Bearer \(token)"
+        }
+        guard let text = options.value("auth") else { return nil }
+        let login = try LoginOptions.credential(text, options, option: "auth")
+        return "Basic \(Data("\(login.user ?? ""):\(login.password ?? "")".utf8).base64EncodedString())"
     }
 
     /// Sets a value in the JSON body, unless the body is a form.

@@ -55,14 +55,17 @@ struct LoginOptions {
         return known ?? login.credential
     }
 
-    private static func credential(_ text: String, _ options: Options) throws(ToolError) -> URLCredential {
-        guard !text.isEmpty else { throw options.usage("--user needs a name") }
+    /// Returns the login of an option. Prompts for the password if it is missing.
+    static func credential(
+        _ text: String, _ options: Options, option: String = "user"
+    ) throws(ToolError) -> URLCredential {
+        guard !text.isEmpty else { throw options.usage("--\(option) needs a name") }
         guard let colon = text.firstIndex(of: ":") else {
             let prompt = PassphrasePrompt(question: "Password for \(Printable.line(text)): ")
             do {
                 return URLCredential(user: text, password: try prompt.ask(), persistence: .forSession)
             } catch {
-                throw .usage("--user: \(ErrorText.line(for: error))")
+                throw .usage("--\(option): \(ErrorText.line(for: error))")
             }
         }
         let password = String(text[text.index(after: colon)...])

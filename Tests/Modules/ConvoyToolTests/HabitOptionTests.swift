@@ -10,8 +10,8 @@ import Testing
     @Test(arguments: [
         (["send", "-X", "POST", "URL"], "convoy send POST URL"), (["send", "POST", "URL", "-d", "a=b"], "NAME=VALUE"),
         (["send", "POST", "URL", "-F", "a=b"], "--multipart"), (["send", "POST", "URL", "-f"], "--form"),
-        (["send", "POST", "URL", "-j"], "JSON by default"), (["send", "GET", "URL", "-a", "u:p"], "--user NAME:PASSWORD"),
-        (["send", "GET", "URL", "--auth", "u:p"], "--user NAME:PASSWORD"),
+        (["send", "POST", "URL", "-j"], "JSON by default"),
+        (["send", "GET", "URL", "--auth-type", "bearer"], "--bearer TOKEN"),
         (["send", "GET", "URL", "--follow"], "redirects"),
         (["send", "GET", "URL", "-i"], "--print hb"), (["run", "--ignore-asserts", "m"], "--no-expect"),
         (["run", "-e", "env.json", "m"], "--env-file"), (["run", "--variable", "a=b", "m"], "--var NAME=VALUE"),

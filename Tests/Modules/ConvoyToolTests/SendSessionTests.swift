@@ -49,6 +49,24 @@ import Testing
             text.contains("pw-123") && text.contains("s-1") && !text.contains("If-Match") && !text.contains("Content-Type"))
     }
 
+    @Test func `--auth and --bearer send a login at once, which a session keeps`() async throws {
+        server.route("/auth") { .text($0.headers["Authorization"] ?? "none") }
+        #expect(try await send("-a", "ada:p:w", "URL/auth").output == "Basic YWRhOnA6dw==")
+        #expect(try await send("--session", "work", "--bearer", "token-123456", "URL/auth").output == "Bearer token-123456")
+        #expect(try await send("--session", "work", "URL/auth").output == "Bearer token-123456")
+        #expect(try await send("--session", "work", "-a", "ada:pw", "URL/auth").output == "Basic YWRhOnB3")
+        #expect(try await send("--session", "work", "URL/auth").output == "Basic YWRhOnB3")
+        let saved = try await send("--save", "m.yaml", "--bearer", "token-123456", "--offline", "URL/auth")
+        #expect(saved.status == 0 && !saved.output.contains("token-123456"), "\(saved.errors)")
+        #expect(try scratch.text("m.yaml").contains("Authorization: \"Bearer ${env.TOKEN}\""))
+        server.forgetRequests()
+        for wrong in [["-a", ""], ["--bearer", ""], ["-a", "a:b", "-u", "c:d"], ["--bearer", "x", "Authorization:y"]] {
+            let result = try await ToolProcess.run(["send", server.url("/auth").absoluteString] + wrong, in: scratch.url)
+            #expect(result.status == 2 && result.errorLines.count == 1, "\(wrong): \(result.errors)")
+        }
+        #expect(server.requests.isEmpty)
+    }
+
     @Test func `a field of the command line replaces that of the session, and an empty one removes it`() async throws {
         _ = try await send("--session", "work", "URL/me", "X-Token:t-1")
         #expect(try await send("--session-read-only", "work", "URL/me", "X-Token:t-2").output == "none t-2")
