@@ -11,6 +11,10 @@ final class PostgresConnection {
     private var names: [String: String] = [:]
     private(set) var isBroken = false
     private var isInTransaction = false
+    /// Whether a pooler may give each transaction another session of the server, so that nothing can be kept in a session.
+    private(set) var isPooled = false
+    /// The statements that configure the session, or each transaction if ``isPooled`` is set.
+    private var settings: [String] = []
 
     /// The maximum time the server may take to respond, in milliseconds.
     private static let timeLimit = 30_000
@@ -73,6 +77,18 @@ final class PostgresConnection {
         return settings
     }
 
+    /// Detects a connection pooler, which does not pass on the process identifier of a session of the server.
+    func detectPooler() throws(SharedQueueError) {
+        let process = try query("SELECT pg_backend_pid()", [], isPrepared: false).first?.integer(0)
+        isPooled = process != Int64(PQbackendPID(handle))
+    }
+
+    /// Configures the session, or all later transactions.
+    func configure(_ settings: [String]) throws(SharedQueueError) {
+        self.settings = settings
+        if !isPooled { try execute(settings.map { "SET \($0)" }.joined(separator: "; ")) }
+    }
+
     // MARK: Statements
 
     /// Runs statements that have neither parameters nor results.
@@ -83,11 +99,22 @@ final class PostgresConnection {
 
     /// Runs a statement, which is prepared on first use.
     func query(_ sql: String, _ values: [WorkValue]) throws(SharedQueueError) -> [WorkRow] {
-        let name = try prepare(sql, count: values.count)
+        guard isPooled, !isInTransaction else { return try query(sql, values, isPrepared: !isPooled) }
+        return try transaction { () throws(SharedQueueError) in try query(sql, values, isPrepared: false) }
+    }
+
+    private func query(
+        _ sql: String, _ values: [WorkValue], isPrepared: Bool
+    ) throws(SharedQueueError) -> [WorkRow] {
+        let name = isPrepared ? try prepare(sql, count: values.count) : nil
         let copies = values.map { Self.text($0).flatMap { strdup($0) } }
         defer { for copy in copies { free(copy) } }
         let pointers = copies.map { UnsafePointer($0) }
-        try check(PQsendQueryPrepared(handle, name, Int32(values.count), pointers, nil, nil, 0))
+        if let name {
+            try check(PQsendQueryPrepared(handle, name, Int32(values.count), pointers, nil, nil, 0))
+        } else {
+            try check(PQsendQueryParams(handle, sql, Int32(values.count), nil, pointers, nil, nil, 0))
+        }
         return try finish()
     }
 
@@ -114,7 +141,8 @@ final class PostgresConnection {
     func transaction<Result>(_ body: () throws(SharedQueueError) -> Result) throws(SharedQueueError) -> Result {
         guard !isInTransaction else { return try body() }
         // The default level of the database may be another, under which limits and migrations would not be safe.
-        try execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        let local = isPooled ? settings.map { "; SET LOCAL \($0)" }.joined() : ""
+        try execute("BEGIN ISOLATION LEVEL READ COMMITTED\(local)")
         isInTransaction = true
         defer { isInTransaction = false }
         do throws(SharedQueueError) {

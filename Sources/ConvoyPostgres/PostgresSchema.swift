@@ -55,38 +55,47 @@ enum PostgresSchema {
                 INSERT INTO queue VALUES (0, 0);
                 """, minimum: 1),
         Step(sql: "ALTER TABLE host ADD COLUMN failures integer NOT NULL DEFAULT 0", minimum: 1),
-        // Roles that may use the other tables may use the new one.
         Step(
             sql: """
                 CREATE TABLE schedule (
                     name text PRIMARY KEY, cron text, zone text, period bigint, missed text NOT NULL, next bigint NOT NULL,
                     last bigint, template text NOT NULL, body bytea);
                 CREATE INDEX schedule_next ON schedule (next);
-                DO $do$
-                DECLARE r record;
-                BEGIN
-                    FOR r IN SELECT grantee, string_agg(privilege_type, ', ') AS privileges
-                        FROM information_schema.role_table_grants
-                        WHERE table_schema = current_schema() AND table_name = 'entry' AND grantee <> current_user
-                        GROUP BY grantee
-                    LOOP
-                        EXECUTE format('GRANT %s ON schedule TO %s', r.privileges,
-                            CASE r.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(r.grantee) END);
-                    END LOOP;
-                END $do$;
+                \(grants(on: "schedule"))
                 """, minimum: 1),
         Step(sql: "UPDATE entry SET expires = NULL WHERE state = 6", minimum: 1),
     ]
+
+    /// Returns a statement that lets the roles that may use the other tables use a new one.
+    private static func grants(on table: String) -> String {
+        """
+        DO $do$
+        DECLARE r record;
+        BEGIN
+            FOR r IN SELECT grantee, string_agg(privilege_type, ', ') AS privileges
+                FROM information_schema.role_table_grants
+                WHERE table_schema = current_schema() AND table_name = 'entry' AND grantee <> current_user
+                GROUP BY grantee
+            LOOP
+                EXECUTE format('GRANT %s ON \(table) TO %s', r.privileges,
+                    CASE r.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(r.grantee) END);
+            END LOOP;
+        END $do$;
+        """
+    }
 
     /// Creates missing tables, and configures the connection.
     static func prepare(_ connection: PostgresConnection, _ schema: String) throws(SharedQueueError) {
         guard !schema.isEmpty, schema.utf8.count <= 48,
             schema.utf8.allSatisfy({ ASCII.isDigit($0) || $0 == UInt8(ascii: "_") || (0x61...0x7A).contains($0 | 0x20) })
         else { throw .failed("Invalid schema name: use only letters, digits and underscores.") }
-        try connection.execute("SET search_path TO \(quoted(schema)), pg_temp")
+        try connection.detectPooler()
         // Disable sequential scans. Every statement can use an index, but the planner's statistics for a young table
         // are outdated within a minute.
-        try connection.execute("SET enable_seqscan = off; SET jit = off; SET client_min_messages = warning")
+        try connection.configure([
+            "search_path TO \(quoted(schema)), pg_temp", "enable_seqscan = off", "jit = off",
+            "client_min_messages = warning",
+        ])
         if let version = try version(connection, schema) {
             guard version.minimum <= Int64(steps.count) else {
                 throw .newerVersion("The tables require version \(version.minimum), but this is version \(steps.count).")

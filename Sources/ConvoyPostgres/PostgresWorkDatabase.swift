@@ -95,16 +95,19 @@ final class PostgresWorkDatabase: WorkDatabase {
     }
 }
 
-/// A listener for notifications.
+/// A listener for notifications. Behind a pooler, where none would arrive, it has no connection, and lets its worker look for
+/// entries once a second.
 final class PostgresWorkListener: WorkListener, @unchecked Sendable {
-    private let connection: PostgresConnection
+    private let connection: PostgresConnection?
     private let interruption: Pipe
     private var isNew = true
 
     init(_ address: String, _ schema: String) throws(SharedQueueError) {
-        connection = try PostgresConnection(address)
+        let connection = try PostgresConnection(address)
         interruption = Pipe()
-        try connection.execute("LISTEN \(PostgresSchema.quoted("convoy_\(schema)"))")
+        try connection.detectPooler()
+        if !connection.isPooled { try connection.execute("LISTEN \(PostgresSchema.quoted("convoy_\(schema)"))") }
+        self.connection = connection.isPooled ? nil : connection
     }
 
     func wait(milliseconds: Int) throws(SharedQueueError) -> Set<WorkAnnouncement> {
@@ -113,8 +116,12 @@ final class PostgresWorkListener: WorkListener, @unchecked Sendable {
             isNew = false
             return [.work, .control]
         }
-        let payloads = try connection.notifications(
-            milliseconds: milliseconds, beside: interruption.fileHandleForReading.fileDescriptor)
+        let descriptor = interruption.fileHandleForReading.fileDescriptor
+        guard let connection else {
+            var event = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            return poll(&event, 1, Int32(clamping: min(milliseconds, 1000))) == 0 ? [.work, .control] : []
+        }
+        let payloads = try connection.notifications(milliseconds: milliseconds, beside: descriptor)
         return Set(payloads.compactMap { WorkAnnouncement(rawValue: $0) })
     }
 
