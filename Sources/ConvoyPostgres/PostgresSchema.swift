@@ -64,6 +64,13 @@ enum PostgresSchema {
                 \(grants(on: "schedule"))
                 """, minimum: 1),
         Step(sql: "UPDATE entry SET expires = NULL WHERE state = 6", minimum: 1),
+        Step(
+            sql: """
+                CREATE TABLE duration (
+                    host text NOT NULL, bucket smallint NOT NULL, number bigint NOT NULL, total float8 NOT NULL,
+                    seen bigint NOT NULL, PRIMARY KEY (host, bucket));
+                \(grants(on: "duration"))
+                """, minimum: 1),
     ]
 
     /// Returns a statement that lets the roles that may use the other tables use a new one.

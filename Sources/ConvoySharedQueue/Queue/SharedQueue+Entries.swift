@@ -14,7 +14,7 @@ extension SharedQueue {
         public var tag: String?
         /// The group of the entries; nil for all.
         public var group: String?
-        /// The host of the entries, with its port unless it is the scheme's default; nil for all.
+        /// The host of the entries as in a URL, with its port unless it is the scheme's default; nil for all.
         public var host: String?
 
         /// Creates a filter for all entries.
@@ -25,7 +25,8 @@ extension SharedQueue {
 
         var work: WorkFilter {
             var filter = WorkFilter()
-            (filter.ids, filter.states, filter.tag, filter.batch, filter.host) = (ids, states, tag, group, host)
+            (filter.ids, filter.states, filter.tag, filter.batch) = (ids, states, tag, group)
+            filter.host = host.map { host in (try? SharedQueue.authority(host)) ?? host }
             return filter
         }
     }
@@ -153,6 +154,26 @@ extension SharedQueue {
         }.map(Entry.init)
     }
 
+    /// Returns the entries whose URL, tag, group, unique key or error contains a text, newest first. The case of ASCII
+    /// letters is ignored. One call reads at most 20,000 entries, so that it takes a limited time in a long queue.
+    ///
+    /// - Parameters:
+    ///   - text: The text, of which the first 200 characters count.
+    ///   - filter: A filter for the entries.
+    ///   - place: The ``Entry/sequence`` after which to continue; nil for the newest entries.
+    ///   - limit: The maximum number of entries, from 1 to 10,000.
+    /// - Returns: The entries, and the sequence number after which to continue; nil if there are no more entries.
+    public func search(
+        _ text: String, _ filter: Filter = Filter(), behind place: Int64? = nil, limit: Int = 100
+    ) async throws(SharedQueueError) -> (entries: [Entry], next: Int64?) {
+        let (filter, limit) = (filter.work, max(1, min(limit, 10_000)))
+        let found = try await thread.perform { store throws(SharedQueueError) in
+            let (records, next) = try store.search(text, filter, behind: place, limit: limit)
+            return (records: records, next: next)
+        }
+        return (found.records.map(Entry.init), found.next)
+    }
+
     /// Returns an entry.
     ///
     /// - Throws: ``SharedQueueError/unknownEntry(_:)``.
@@ -189,6 +210,23 @@ extension SharedQueue {
     public func countsByHost() async throws(SharedQueueError) -> [String: [WorkState: Int]] {
         let rows = try await thread.perform { store throws(SharedQueueError) in try store.countsByHost(limit: 100) }
         return rows.reduce(into: [:]) { $0[$1.host, default: [:]][$1.state] = $1.count }
+    }
+
+    /// Returns how long the entries that are ready have been able to start, in seconds, by host: the time since the
+    /// oldest one was enqueued, or since its start time. Includes about 500 tags and hosts.
+    public func readyAges() async throws(SharedQueueError) -> [String: TimeInterval] {
+        try await thread.perform { store throws(SharedQueueError) in
+            let now = try store.now()
+            return try store.oldestReady().mapValues {
+                Double(max(0, now.subtractingReportingOverflow($0).partialValue)) / 1e6
+            }
+        }
+    }
+
+    /// Returns the durations of the requests to hosts. About 100 hosts have their own; the others are counted under an
+    /// empty name.
+    public func durations() async throws(SharedQueueError) -> [String: Durations] {
+        try await thread.perform { store throws(SharedQueueError) in try store.durations().hosts }
     }
 
     /// Returns the workers that are alive.

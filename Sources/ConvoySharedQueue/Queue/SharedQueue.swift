@@ -209,9 +209,38 @@ public final class SharedQueue: Sendable {
         try await thread.perform { store throws(SharedQueueError) in try store.setLimits(limits, tag: tag) }
     }
 
+    /// Changes some of the limits of a tag, and keeps the others, in one transaction.
+    ///
+    /// - Parameters:
+    ///   - tag: The tag; an empty string for entries without a tag.
+    ///   - change: A closure that changes the limits. It may be called several times.
+    /// - Returns: The new limits.
+    @discardableResult
+    public func changeLimits(
+        tag: String, _ change: @escaping @Sendable (inout HostLimits) -> Void
+    ) async throws(SharedQueueError) -> HostLimits {
+        let tag = try SharedRequest.name(tag, "tag")
+        return try await thread.perform { store throws(SharedQueueError) in try store.changeLimits(tag: tag, change) }
+    }
+
     /// Returns the tags that have limits, at most 1,000.
     public func tagLimits() async throws(SharedQueueError) -> [String: HostLimits] {
         try await thread.perform { store throws(SharedQueueError) in try store.tagLimits() }
+    }
+
+    /// Changes some of the limits that all workers share for a host, and keeps the others, in one transaction. If no
+    /// limit is left, those of all hosts apply to the host.
+    ///
+    /// - Parameters:
+    ///   - host: The host, as in ``setLimits(_:host:)``.
+    ///   - change: A closure that changes the limits. It may be called several times.
+    /// - Returns: The new limits.
+    @discardableResult
+    public func changeLimits(
+        host: String? = nil, _ change: @escaping @Sendable (inout HostLimits) -> Void
+    ) async throws(SharedQueueError) -> HostLimits {
+        let name = try host.map { host throws(SharedQueueError) in try Self.authority(host) } ?? WorkStore.everyHost
+        return try await thread.perform { store throws(SharedQueueError) in try store.changeLimits(host: name, change) }
     }
 
     /// Opens the gate of a host early, after the host has responded with 429 or 503.
@@ -220,9 +249,10 @@ public final class SharedQueue: Sendable {
         try await thread.perform { store throws(SharedQueueError) in try store.openGate(host: name) }
     }
 
-    private static func authority(_ host: String) throws(SharedQueueError) -> String {
-        guard let target = Target(host) ?? Target("https://\(host)") else {
-            throw .unsuitableRequest("Invalid host \(host.debugDescription).")
+    /// Returns the host of requests as it is stored. Throws an error for anything else, such as a pattern.
+    package static func authority(_ host: String) throws(SharedQueueError) -> String {
+        guard let target = Target(host) ?? Target("https://\(host)"), !target.host.contains("*") else {
+            throw .unsuitableRequest("Invalid host \(host.debugDescription): use a host, with its port if necessary.")
         }
         // Requests omit the default ports 443 (https) and 80 (http).
         return target.port == 80 ? target.host : target.authority

@@ -84,6 +84,11 @@ final class SQLiteWorkDatabase: WorkDatabase {
             CREATE INDEX schedule_next ON schedule (next);
             """,
             "UPDATE entry SET expires = NULL WHERE state = 6",
+            """
+            CREATE TABLE duration (
+                host TEXT NOT NULL, bucket INTEGER NOT NULL, number INTEGER NOT NULL, total REAL NOT NULL,
+                seen INTEGER NOT NULL, PRIMARY KEY (host, bucket)) WITHOUT ROWID;
+            """,
         ])
 
     static let dialect = WorkDialect(

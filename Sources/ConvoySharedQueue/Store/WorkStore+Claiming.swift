@@ -159,20 +159,24 @@ extension WorkStore {
 
     /// Returns the lanes between two names. Reads only the first entry of each lane, using the index.
     private func lanes(behind first: String, before end: String) throws(SharedQueueError) -> [WorkLane] {
+        try database.query(
+            "\(Self.laneNames) SELECT name FROM lane WHERE name IS NOT NULL", [.text(first), .text(end)]
+        ).compactMap { $0.text(0).map { WorkLane(name: $0) } }
+    }
+
+    /// A table `lane` of the lanes with ready entries between `$1` and `$2`, at most ``laneLimit``.
+    static let laneNames: String = {
         let ready = "e.state = \(WorkState.ready.code)"
-        return try database.query(
-            """
+        return """
             WITH RECURSIVE lane (name, number) AS (
                 SELECT (SELECT e.lane FROM entry AS e WHERE \(ready) AND e.lane > $1 AND e.lane < $2
                     ORDER BY e.lane LIMIT 1), 1
                 UNION ALL
                 SELECT (SELECT e.lane FROM entry AS e WHERE \(ready) AND e.lane > lane.name AND e.lane < $2
                     ORDER BY e.lane LIMIT 1), lane.number + 1
-                FROM lane WHERE lane.name IS NOT NULL AND lane.number < \(Self.laneLimit))
-            SELECT name FROM lane WHERE name IS NOT NULL
-            """, [.text(first), .text(end)]
-        ).compactMap { $0.text(0).map { WorkLane(name: $0) } }
-    }
+                FROM lane WHERE lane.name IS NOT NULL AND lane.number < \(laneLimit))
+            """
+    }()
 
     /// Returns the remaining allowances of the hosts and tags of lanes with limits or a gate, by the names of their rows.
     /// Optionally locks the rows of those with limits.

@@ -107,22 +107,49 @@ extension WorkStore {
 
     /// Sets the limits of a host; nil applies those of all hosts.
     package func setLimits(_ limits: HostLimits?, host: String) throws(SharedQueueError) {
+        try transaction { () throws(SharedQueueError) in try write(limits, host: host) }
+    }
+
+    /// Changes the limits of a host, and returns them.
+    package func changeLimits(
+        host: String, _ change: (inout HostLimits) -> Void
+    ) throws(SharedQueueError) -> HostLimits {
         try transaction { () throws(SharedQueueError) in
-            let share = HostShare(limits: limits ?? HostLimits(), now: try now())
+            // The row must exist to be locked.
             _ = try database.query(
                 """
-                INSERT INTO host (name, is_own, jobs, rate, retry_share, tokens, refilled, gate, retries)
-                VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8)
-                ON CONFLICT (name) DO UPDATE SET is_own = excluded.is_own, jobs = excluded.jobs, rate = excluded.rate,
-                    retry_share = excluded.retry_share, tokens = excluded.tokens
-                """,
-                [
-                    .text(host), .integer(limits == nil ? 0 : 1),
-                    .integer(limits?.maximumConcurrentRequests.map(Int64.init)), .real(limits?.requestsPerSecond),
-                    .real(limits?.retryShare), .real(share.tokens), .integer(share.refilled), .real(share.retries),
-                ])
-            try database.announce(.work)
+                INSERT INTO host (name, is_own, tokens, refilled, gate, retries) VALUES ($1, 0, 0, $2, 0, 0)
+                ON CONFLICT DO NOTHING
+                """, [.text(host), .integer(try now())])
+            var limits = try shares("e.name = $1", [.text(host)], locks: true)[host]?.limits ?? HostLimits()
+            change(&limits)
+            try write(limits.isLimited ? limits : nil, host: host)
+            return limits
         }
+    }
+
+    /// Changes the limits of a tag, and returns them.
+    package func changeLimits(
+        tag: String, _ change: (inout HostLimits) -> Void
+    ) throws(SharedQueueError) -> HostLimits {
+        try changeLimits(host: Self.limitName(ofTag: tag), change)
+    }
+
+    private func write(_ limits: HostLimits?, host: String) throws(SharedQueueError) {
+        let share = HostShare(limits: limits ?? HostLimits(), now: try now())
+        _ = try database.query(
+            """
+            INSERT INTO host (name, is_own, jobs, rate, retry_share, tokens, refilled, gate, retries)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8)
+            ON CONFLICT (name) DO UPDATE SET is_own = excluded.is_own, jobs = excluded.jobs, rate = excluded.rate,
+                retry_share = excluded.retry_share, tokens = excluded.tokens
+            """,
+            [
+                .text(host), .integer(limits == nil ? 0 : 1),
+                .integer(limits?.maximumConcurrentRequests.map(Int64.init)), .real(limits?.requestsPerSecond),
+                .real(limits?.retryShare), .real(share.tokens), .integer(share.refilled), .real(share.retries),
+            ])
+        try database.announce(.work)
     }
 
     /// Sets the limits of a tag; nil removes them.

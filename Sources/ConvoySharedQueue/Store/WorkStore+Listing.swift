@@ -53,25 +53,30 @@ extension WorkStore {
         values.append(.integer(Int64(limit)))
         return try database.query(
             """
-            SELECT \(Self.standingColumns), e.sequence, e.kind, e.tag, e.batch, e.unique_key, e.priority, e.enqueued,
-                q.method, q.url
+            SELECT \(Self.recordColumns)
             FROM entry AS e JOIN request AS q ON q.id = e.id WHERE \(condition)
             ORDER BY e.sequence\(newestFirst ? " DESC" : "") LIMIT $\(values.count)
             """, values
-        ).compactMap { row in
-            guard let entry = LockedEntry(row) else { return nil }
-            let first = Self.standingColumnCount
-            return WorkRecord(
-                sequence: row.integer(first) ?? 0, id: entry.id,
-                kind: row.integer(first + 1).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain,
-                method: row.text(first + 7) ?? "", url: row.text(first + 8) ?? "", host: entry.host,
-                tag: row.text(first + 2) ?? "", batch: row.text(first + 3), uniqueKey: row.text(first + 4),
-                priority: row.int(first + 5) ?? 0, enqueued: row.integer(first + 6) ?? 0,
-                standing: entry.standing)
-        }
+        ).compactMap(Self.record)
     }
 
-    private func sql(_ filter: WorkFilter) -> (condition: String, values: [WorkValue]) {
+    /// The columns read by ``record(_:)``, of the tables `e` and `q`.
+    static let recordColumns = """
+        \(standingColumns), e.sequence, e.kind, e.tag, e.batch, e.unique_key, e.priority, e.enqueued, q.method, q.url
+        """
+
+    static func record(_ row: WorkRow) -> WorkRecord? {
+        guard let entry = LockedEntry(row) else { return nil }
+        let first = standingColumnCount
+        return WorkRecord(
+            sequence: row.integer(first) ?? 0, id: entry.id,
+            kind: row.integer(first + 1).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain,
+            method: row.text(first + 7) ?? "", url: row.text(first + 8) ?? "", host: entry.host,
+            tag: row.text(first + 2) ?? "", batch: row.text(first + 3), uniqueKey: row.text(first + 4),
+            priority: row.int(first + 5) ?? 0, enqueued: row.integer(first + 6) ?? 0, standing: entry.standing)
+    }
+
+    func sql(_ filter: WorkFilter) -> (condition: String, values: [WorkValue]) {
         var conditions = ["TRUE"], values: [WorkValue] = []
         func add(_ value: WorkValue, _ condition: (String) -> String) {
             values.append(value)

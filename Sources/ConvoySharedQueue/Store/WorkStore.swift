@@ -15,6 +15,9 @@ package final class WorkStore {
     /// The length, in bytes, from which no more rows are added to a statement. PostgreSQL rejects more than 256 MiB.
     var longRows = 32 << 20
 
+    /// The maximum number of entries that one search reads.
+    var searchLimit = 20_000
+
     package init(_ database: any WorkDatabase) { self.database = database }
 
     /// Returns the time on the clock of the database, in microseconds since 1970.

@@ -31,7 +31,7 @@ final class WorkAttempt: @unchecked Sendable {
         var hasBegun = false
         var payload: WorkPayload?
         /// The file for the body of the response.
-        var file: URL?
+        var file: FolderSink?
     }
 
     private let state = Locked(State())
@@ -108,7 +108,7 @@ final class WorkAttempt: @unchecked Sendable {
             lines["traceparent"] = ("traceparent", trace.child().traceparent)
         }
         let operation: HTTPRequestOperation
-        var file: URL?
+        var file: FolderSink?
         switch stored.work {
         case .download(let download):
             request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
@@ -125,14 +125,17 @@ final class WorkAttempt: @unchecked Sendable {
                 if lines["content-type"] == nil { lines["content-type"] = ("Content-Type", "application/octet-stream") }
             }
             request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
-            file = try place(of: payload)
+            file = try place(of: payload).map { place in FolderSink(place) { [self] in mayGoOn } }
             operation = HTTPRequestOperation(request: request)
+            if let file { operation.setBodySink(file) }
         }
         core.manager.adopt(operation)
         operation.responseSerializer = HTTPResponseSerializer()
         operation.retryPolicy = nil
         operation.completionQueue = core.completionQueue
         operation.name = work.id.uuidString.lowercased()
+        // The operation may wait for a job, and the durations of requests do not include that.
+        operation.collectsMetrics = true
         state.withLock { ($0.payload, $0.file) = (payload, file) }
         core.configure(operation, work.entry)
         stored.requireWithheld(in: operation) { SharedQueueError.missingSecrets($0) }
@@ -208,6 +211,9 @@ final class WorkAttempt: @unchecked Sendable {
     private func conclude(_ operation: HTTPRequestOperation) {
         let (payload, isAbandoned, file) = state.withLock { ($0.payload, $0.isAbandoned, $0.file) }
         let error = operation.error
+        if let metrics = operation.metrics, !metrics.transactions.isEmpty, !isAbandoned {
+            core.record(metrics.workDuration, host: work.host)
+        }
         if isAbandoned, let error { return giveBack(operation, error) }
         guard let error else {
             guard let payload else { return finish(.succeeded) }
@@ -215,7 +221,8 @@ final class WorkAttempt: @unchecked Sendable {
         }
         let secrets = operation.connectionConfiguration.secrets
         let text = Self.text(of: error, secrets)
-        let mayHaveArrived = operation.mayHaveArrived
+        // The folder is prepared before the request is sent.
+        let mayHaveArrived = operation.mayHaveArrived && file?.isOpen != false
         if !work.sendsAgain, operation.statusCode == nil, mayHaveArrived {
             return finish(.failed, operation) { $0.error = "\(WorkStanding.unknownOutcome) \(text)" }
         }
@@ -229,7 +236,9 @@ final class WorkAttempt: @unchecked Sendable {
         } else if case .missingSecrets = error as? SharedQueueError {
             // Another worker may have the secrets.
             end = .returned(delay: Self.otherWorkerDelay)
-        } else if Self.isLocal(error), work.sendsAgain || operation.statusCode == nil {
+        } else if Self.isLocal(error), !work.sendsAgain, operation.statusCode != nil {
+            return failToKeep(operation, error)
+        } else if Self.isLocal(error) {
             // The disk of this machine is full, or the folder is missing: another worker may succeed.
             end = .returned(delay: Self.otherWorkerDelay)
         } else if operation.isCancelled {
@@ -299,22 +308,11 @@ final class WorkAttempt: @unchecked Sendable {
     }
 
     /// Stores the requested part of a response, then reports the result.
-    private func keep(_ operation: HTTPRequestOperation, _ payload: WorkPayload, _ file: URL?) {
-        if let file, let data = operation.responseData {
-            BlockingWorkers.shared.perform { [self] in
-                do {
-                    guard mayGoOn else { return giveBack(operation) }
-                    try FileManager.default.createDirectory(
-                        at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
-                    let partial = file.deletingLastPathComponent().appendingPathComponent(".\(UUID().uuidString).convoy")
-                    let writer = FileWriter(path: file.path, partialPath: partial.path, replaces: true)
-                    try writer.open()
-                    try writer.write(Array(data))
-                    try writer.commit()
-                    finish(.succeeded, operation) { $0.result?.place = file.absoluteString }
-                } catch {
-                    failToKeep(operation, error)
-                }
+    private func keep(_ operation: HTTPRequestOperation, _ payload: WorkPayload, _ file: FolderSink?) {
+        if let file {
+            finish(.succeeded, operation) { report in
+                report.result?.place = file.fileURL.absoluteString
+                report.size = file.count
             }
         } else if let name = payload.storage, let upload = core.settings.objectStorages[name], let key = payload.path {
             let (data, type) = (operation.responseData ?? Data(), operation.response?.mimeType)

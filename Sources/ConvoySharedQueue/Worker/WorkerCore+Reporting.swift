@@ -29,6 +29,32 @@ extension WorkerCore {
         }
     }
 
+    /// Adds the duration of a request.
+    func record(_ seconds: TimeInterval, host: String) {
+        shared.withLock { $0.durations.add(seconds, host: host) }
+    }
+
+    /// Stores the durations of requests every few seconds, and before the worker stops.
+    func recordDurations(
+        _ store: WorkStore, _ standing: inout LoopState, isLast: Bool = false
+    ) throws(SharedQueueError) {
+        guard isLast || MonotonicClock.now >= standing.recording else { return }
+        let durations = shared.withLock { shared in
+            defer { shared.durations = HostDurations() }
+            return shared.durations
+        }
+        guard !durations.hosts.isEmpty else { return }
+        standing.recording = MonotonicClock.now + 5_000_000_000
+        do throws(SharedQueueError) {
+            try store.record(durations)
+        } catch {
+            // They are less important than the entries, which must not wait for them.
+            guard case .unavailable = error else { return }
+            shared.withLock { $0.durations.merge(durations) }
+            throw error
+        }
+    }
+
     /// Stores reports that the database has rejected together. One that it also rejects alone is stored without the
     /// response. A report that cannot be stored is kept, because the entry must not be released.
     private func reportOneByOne(_ store: WorkStore, _ reports: [WorkReport]) throws(SharedQueueError) {

@@ -35,6 +35,8 @@ final class WorkerCore: @unchecked Sendable {
         /// The entries that this worker could not execute, and the number of consecutive ones that it was given again.
         var unsuitable: Set<UUID> = []
         var repeatedCount = 0
+        /// The durations of requests that are not stored yet.
+        var durations = HostDurations()
         /// The leases to return.
         var released: [UUID: Int64] = [:]
         var stop: SharedQueueWorker.Stop?
@@ -162,6 +164,8 @@ final class WorkerCore: @unchecked Sendable {
         var measured: MonotonicTime = 0
         /// The time before which nothing is claimed, because the worker could not execute its last entries either time.
         var rest: MonotonicTime = 0
+        /// The time at which to store durations.
+        var recording: MonotonicTime = 0
         /// Whether the last claim found entries that exceed the limits of their host.
         var isHeldBack = false
         /// The time at which to reconnect.
@@ -186,6 +190,7 @@ final class WorkerCore: @unchecked Sendable {
                     standing.delay = 0.05
                     noteConnection(nil)
                     if stop != nil, isIdle {
+                        try? recordDurations(current, &standing, isLast: true)
                         if standing.isRegistered { try? current.unregister(standing.worker) }
                         return .success(())
                     }
@@ -220,6 +225,7 @@ final class WorkerCore: @unchecked Sendable {
 
     private func turn(_ store: WorkStore, _ standing: inout LoopState, isStopping: Bool) throws(SharedQueueError) {
         try report(store, &standing)
+        try recordDurations(store, &standing)
         let third = Nanoseconds.clamping(seconds: settings.leaseDuration / 3)
         let mustCompare = shared.withLock { shared in
             defer { shared.mustCompare = false }

@@ -1,0 +1,45 @@
+import Foundation
+
+/// Searching for entries by their text.
+extension WorkStore {
+    /// The maximum length of a text to search for, in characters.
+    private static let longestText = 200
+
+    /// Returns entries whose URL, tag, group, unique key or error contains a text, newest first. Case is ignored for
+    /// ASCII, and in PostgreSQL for other letters. Reads at most ``searchLimit`` entries.
+    ///
+    /// - Returns: The entries, and the sequence number after which to continue; nil at the end.
+    package func search(
+        _ text: String, _ filter: WorkFilter, behind place: Int64? = nil, limit: Int
+    ) throws(SharedQueueError) -> (records: [WorkRecord], next: Int64?) {
+        var (condition, values) = sql(filter)
+        if let place {
+            values.append(.integer(place))
+            condition += " AND e.sequence < $\(values.count)"
+        }
+        let range = "FROM entry AS e WHERE \(condition) ORDER BY e.sequence DESC LIMIT \(searchLimit)"
+        let end = try database.query("SELECT count(*), min(s.sequence) FROM (SELECT e.sequence \(range)) AS s", values).first
+        values.append(.text(Self.pattern(text)))
+        let pattern = "$\(values.count)"
+        let matches = ["q.url", "e.tag", "e.batch", "e.unique_key", "e.error"].map { column in
+            "lower(\(column)) LIKE lower(\(pattern)) ESCAPE '!'"
+        }
+        values.append(.integer(Int64(limit)))
+        let records = try database.query(
+            """
+            SELECT \(Self.recordColumns) FROM (SELECT e.* \(range)) AS e JOIN request AS q ON q.id = e.id
+            WHERE \(matches.joined(separator: " OR ")) ORDER BY e.sequence DESC LIMIT $\(values.count)
+            """, values
+        ).compactMap(Self.record)
+        if records.count == limit { return (records, records.last?.sequence) }
+        return (records, end?.int(0) == searchLimit ? end?.integer(1) : nil)
+    }
+
+    private static func pattern(_ text: String) -> String {
+        // SQLite would end the pattern at a NUL character, which no stored text contains.
+        let escaped = text.prefix(longestText).map { character in
+            character == "\0" ? "\u{FFFD}" : ["!", "%", "_"].contains(character) ? "!\(character)" : String(character)
+        }
+        return "%\(escaped.joined())%"
+    }
+}
