@@ -31,7 +31,7 @@ enum QueueAction: String, CaseIterable, Sendable {
         case .schedule:
             Self.requests.subtracting(["input-file", "after", "failed-dependency", "not-before"])
                 .union(OptionTable.schedules.map(\.name)).union(["header", "user-agent", "tag", "group"])
-        case .serve: ["port"]
+        case .serve: ["port", "base-url"]
         }
     }
 

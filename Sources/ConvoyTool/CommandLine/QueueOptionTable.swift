@@ -63,6 +63,12 @@ extension OptionTable {
         .value(
             "port", nil, "N", in: .queue, of: [.queue], once: true, "serve: the port (default: a free one)"),
         .value(
+            "base-url", nil, "URL", in: .queue, of: [.queue], once: true, "serve: the URL of the page behind a proxy",
+            """
+            The proxy must run on this machine. It may forward the path of URL, or remove it. /metrics then requires the \
+            token, too; convoy work --metrics serves the same values.
+            """),
+        .value(
             "lease", nil, "SECONDS", in: .queue, of: [.work], "duration of its leases (default: 60)",
             "If a worker is killed, its entries become ready again after this time. The minimum is 1."),
         .value(

@@ -117,21 +117,17 @@ enum QueueLimit {
         if let jobs, let number = jobs, number < 1 || number != number.rounded() {
             throw options.usage("--jobs takes a whole number of at least 1, or none")
         }
-        let name = host == "*" ? nil : host
+        let name = try host == "*" || tag != nil ? nil : QueueFilter.host(host, options)
         if tag != nil, options.has("retries") { throw options.usage("--retries cannot be combined with --tag") }
         try QueueCall.connect(queue, printer.display, options, makes: true)
         let limits = try QueueCall.result {
-            var limits =
-                if let tag { try await queue.tagLimits()[tag] ?? HostLimits() } else {
-                    try await queue.hosts().first { $0.name == host }?.limits ?? HostLimits()
-                }
-            if let jobs { limits.maximumConcurrentRequests = jobs.map { Int($0) } }
-            if let rate { limits.requestsPerSecond = rate }
-            if let retries { limits.retryShare = retries }
-            // If all limits of a host have been removed, the limits of all other hosts apply to it again.
-            let new = limits == HostLimits() ? nil : limits
-            if let tag { try await queue.setLimits(new, tag: tag) } else { try await queue.setLimits(new, host: name) }
-            return limits
+            let change: @Sendable (inout HostLimits) -> Void = { limits in
+                if let jobs { limits.maximumConcurrentRequests = jobs.map { Int($0) } }
+                if let rate { limits.requestsPerSecond = rate }
+                if let retries { limits.retryShare = retries }
+            }
+            guard let tag else { return try await queue.changeLimits(host: name, change) }
+            return try await queue.changeLimits(tag: tag, change)
         }
         let subject = tag.map { QueueText.tag($0) } ?? name ?? "all other hosts"
         printer.display.say("\(Printable.line(subject)): \(QueueText.limits(limits))")
@@ -158,11 +154,11 @@ enum QueueLimit {
             return rate
         }
         guard jobs != nil || rate != nil else { return }
-        try QueueCall.result {
-            var limits = try await queue.hosts().first { $0.name == "*" }?.limits ?? HostLimits()
-            if let jobs { limits.maximumConcurrentRequests = jobs }
-            if let rate { limits.requestsPerSecond = rate }
-            try await queue.setLimits(limits)
+        _ = try QueueCall.result {
+            try await queue.changeLimits { limits in
+                if let jobs { limits.maximumConcurrentRequests = jobs }
+                if let rate { limits.requestsPerSecond = rate }
+            }
         }
     }
 }

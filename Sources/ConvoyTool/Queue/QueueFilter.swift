@@ -24,8 +24,17 @@ enum QueueFilter {
             }
         }
         (filter.tag, filter.group) = (options.value("tag"), options.value("group"))
-        filter.host = options.value("host")
+        filter.host = try options.value("host").map { text throws(ToolError) in try host(text, options) }
         return filter
+    }
+
+    /// Returns a host as it is stored.
+    static func host(_ text: String, _ options: Options) throws(ToolError) -> String {
+        do throws(SharedQueueError) {
+            return try SharedQueue.authority(text)
+        } catch {
+            throw options.usage("invalid host '\(Printable.line(text))': use a host, with its port if necessary")
+        }
     }
 
     static func ids(_ words: some Sequence<String>, _ options: Options) throws(ToolError) -> [UUID] {

@@ -8,7 +8,9 @@ enum QueueMetrics {
 
     static func text(_ overview: QueueOverview?, _ statistics: SharedQueueWorker.Statistics?) -> String {
         var text = ""
-        func add(_ name: String, _ type: String, _ help: String, _ samples: [(labels: String, value: Int)]) {
+        func add(
+            _ name: String, _ type: String, _ help: String, _ samples: [(labels: String, value: any CustomStringConvertible)]
+        ) {
             text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
             for sample in samples { text += "\(name)\(sample.labels) \(sample.value)\n" }
         }
@@ -35,10 +37,44 @@ enum QueueMetrics {
             "convoy_queue_entries", "gauge", "Entries by state.",
             WorkState.allCases.map { ("{state=\"\($0.rawValue)\"}", overview.counts[$0] ?? 0) })
         add("convoy_queue_workers", "gauge", "Live workers.", [("", overview.workers.count)])
+        let ages = overview.readyAges.sorted { $0.key < $1.key }
+        add(
+            "convoy_queue_oldest_ready_seconds", "gauge", "The time for which the oldest ready entry has been ready.",
+            [("", number(ages.map(\.value).max() ?? 0))])
+        add(
+            "convoy_queue_host_oldest_ready_seconds", "gauge",
+            "The time for which the oldest ready entry of a host has been ready, of the hosts with the oldest ones.",
+            overview.oldestHosts.map { ("{host=\"\(label($0.host))\"}", number($0.age)) })
+        durations(overview, &text)
         add(
             "convoy_queue_paused", "gauge", "1 if the whole queue is paused, otherwise 0.", [("", overview.isPaused ? 1 : 0)]
         )
         return text
+    }
+
+    /// Adds a histogram of the durations of requests for each host. The database has about a hundred hosts, and counts
+    /// the others together.
+    private static func durations(_ overview: QueueOverview, _ text: inout String) {
+        let name = "convoy_queue_request_duration_seconds"
+        text += "# HELP \(name) Durations of requests by host, without the time in the queue.\n# TYPE \(name) histogram\n"
+        for (host, durations) in overview.durations.sorted(by: { $0.key < $1.key }) {
+            let host = "host=\"\(host.isEmpty ? "other" : label(host))\""
+            var sum = 0
+            for (index, count) in durations.counts.enumerated() {
+                sum += count
+                let bounds = SharedQueue.Durations.bounds
+                let bound = bounds.indices.contains(index) ? number(bounds[index]) : "+Inf"
+                text += "\(name)_bucket{\(host),le=\"\(bound)\"} \(sum)\n"
+            }
+            text += "\(name)_sum{\(host)} \(number(durations.total))\n\(name)_count{\(host)} \(sum)\n"
+        }
+    }
+
+    private static func number(_ value: Double) -> String { QueueText.number((value * 1e6).rounded() / 1e6) }
+
+    /// Returns the value of a label, without its quotes.
+    private static func label(_ text: String) -> String {
+        text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing("\n", with: "\\n")
     }
 
     /// Returns the response to a request for metrics.

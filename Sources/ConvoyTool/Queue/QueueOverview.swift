@@ -8,6 +8,9 @@ struct QueueOverview: Sendable {
     var hosts: [SharedQueue.Host] = []
     var tagLimits: [String: HostLimits] = [:]
     var workers: [SharedQueue.Worker] = []
+    /// The times for which entries have been ready, in seconds, by host.
+    var readyAges: [String: TimeInterval] = [:]
+    var durations: [String: SharedQueue.Durations] = [:]
     var isPaused = false
 
     init() {}
@@ -21,13 +24,21 @@ struct QueueOverview: Sendable {
         hosts = try await queue.hosts()
         tagLimits = try await queue.tagLimits()
         workers = try await queue.workers()
+        readyAges = try await queue.readyAges()
+        durations = try await queue.durations()
         isPaused = try await queue.isPaused()
+    }
+
+    /// The hosts whose entries have been ready for the longest time, at most 100.
+    var oldestHosts: [(host: String, age: TimeInterval)] {
+        readyAges.sorted { $0.value != $1.value ? $0.value > $1.value : $0.key < $1.key }.prefix(100)
+            .map { (host: $0.key, age: $0.value) }
     }
 
     /// The hosts with entries or limits, sorted by their numbers of entries in descending order.
     var hostRows: [(name: String, counts: [WorkState: Int], host: SharedQueue.Host?)] {
         let known = Dictionary(hosts.map { ($0.name, $0) }) { $1 }
-        let names = Set(countsByHost.keys).union(known.keys)
+        let names = Set(countsByHost.keys).union(known.keys).union(durations.keys.filter { !$0.isEmpty })
         return names.map { ($0, countsByHost[$0] ?? [:], known[$0]) }.sorted { one, other in
             let (first, second) = (one.counts.values.reduce(0, +), other.counts.values.reduce(0, +))
             return first != second ? first > second : one.name < other.name
@@ -52,6 +63,22 @@ enum QueueText {
     }
 
     static func count(_ number: Int) -> String { number == 1 ? "1 entry" : "\(number) entries" }
+
+    /// Returns a duration: "12 ms", "1.5 s", "5 min".
+    static func duration(_ seconds: TimeInterval) -> String {
+        switch seconds {
+        case ..<0.9995: "\(Int((seconds * 1000).rounded())) ms"
+        case ..<99.95: String(format: "%.1f s", seconds)
+        default: age(Date(timeIntervalSince1970: 0), Date(timeIntervalSince1970: seconds))
+        }
+    }
+
+    /// Returns the mean duration of requests, and a bound of most of them; nil without requests.
+    static func durations(_ durations: SharedQueue.Durations?) -> String? {
+        guard let durations, let mean = durations.mean else { return nil }
+        let bound = durations.bound(ofShare: 0.95).map { ", 95 % below \(duration($0))" } ?? ""
+        return "mean \(duration(mean))\(bound)"
+    }
 
     /// Returns how long ago a date was: "12 s", "5 min", "3 h", "4 d". A future date is negative.
     static func age(_ date: Date, _ now: Date) -> String {

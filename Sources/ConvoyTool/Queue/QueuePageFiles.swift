@@ -30,6 +30,9 @@ enum QueuePageFiles {
         th, td { padding: 6px 12px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
         .number { text-align: right; font-variant-numeric: tabular-nums; }
         .wide td, .wide th { white-space: nowrap; }
+        .wide td:last-child { white-space: normal; min-width: 140px; }
+        .number + td:not(.number), .number + th:not(.number) { padding-left: 12px; }
+        tbody th { font-weight: 400; font-size: 15px; color: var(--ink); }
         .request, .remark, dd { overflow-wrap: anywhere; }
         .request { width: 42%; }
         .time, .change { white-space: nowrap; color: var(--faint); }
@@ -41,12 +44,23 @@ enum QueuePageFiles {
         .state.failed { color: var(--bad); }
         .state.leased { color: var(--busy); }
         .state.retrying, .state.waiting, .state.held, .state.paused { color: var(--wait); }
-        button { font: inherit; font-size: 13px; padding: 3px 10px; margin-left: 6px; border: 1px solid var(--line); border-radius: 6px;
-            background: var(--field); color: var(--ink); cursor: pointer; }
-        button:hover { border-color: var(--link); }
-        .many { margin: 0 0 8px; }
+        button, .button { font: inherit; font-size: 13px; padding: 3px 10px; margin-left: 6px; border: 1px solid var(--line);
+            border-radius: 6px; background: var(--field); color: var(--ink); cursor: pointer; }
+        button:hover, .button:hover { border-color: var(--link); text-decoration: none; }
+        .many { margin: 8px 0; }
         .many:empty { display: none; }
-        .many button:first-child { margin-left: 0; }
+        .many .button { display: inline-block; }
+        .many .button:first-child, .confirm button, .buttons button:first-of-type { margin-left: 0; }
+        .search { display: flex; flex-wrap: wrap; align-items: baseline; gap: 6px; margin-bottom: 8px; }
+        .search input { font: inherit; flex: 1 1 200px; max-width: 480px; padding: 3px 10px; border: 1px solid var(--line);
+            border-radius: 6px; background: var(--ground); color: var(--ink); }
+        .search button { margin-left: 0; }
+        .confirm { display: flex; flex-wrap: wrap; align-items: baseline; gap: 8px 20px; }
+        .age { margin: 8px 0; color: var(--faint); }
+        .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+        #stale { margin: 0; padding: 6px 20px; background: var(--field); color: var(--bad); }
+        [hidden] { display: none; }
+        :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
         .pages { display: flex; gap: 20px; }
         .none, .problem { color: var(--faint); }
         .problem { color: var(--bad); }
@@ -72,27 +86,81 @@ enum QueuePageFiles {
 
         """
 
-    /// A script that reloads the page every few seconds and replaces its contents, unless it is hidden or in use.
+    /// A script that reloads the page every few seconds and updates its contents. Elements keep their identity, and with it
+    /// the focus, unless they are gone. It waits while text is selected, or the pointer is on something that can be clicked
+    /// and must not move away.
     static let script = """
         "use strict";
         let isLoading = false;
-        async function refresh() {
+        function matches(one, other) {
+            return one.nodeType === other.nodeType && one.nodeName === other.nodeName && (one.id || "") === (other.id || "");
+        }
+        function update(old, next) {
+            if (old.nodeType !== Node.ELEMENT_NODE) {
+                if (old.data !== next.data) old.data = next.data;
+                return;
+            }
+            for (const { name } of [...old.attributes]) if (!next.hasAttribute(name)) old.removeAttribute(name);
+            for (const { name, value } of next.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+            updateChildren(old, next);
+        }
+        function updateChildren(old, next) {
+            const wanted = new Set([...next.children].map((child) => child.id).filter(Boolean));
+            const known = new Map();
+            for (const child of [...old.children]) {
+                if (child.id && wanted.has(child.id)) known.set(child.id, child);
+                else if (child.id) child.remove();
+            }
+            let place = old.firstChild;
+            for (const child of [...next.childNodes]) {
+                let same = child.id ? known.get(child.id) : place && !place.id && matches(place, child) ? place : null;
+                if (same && !matches(same, child)) same = null;
+                // Remove what is before it instead of moving it, which would take the focus away.
+                while (same && place && place !== same && !place.id) {
+                    const gone = place;
+                    place = place.nextSibling;
+                    gone.remove();
+                }
+                if (!same) {
+                    old.insertBefore(child, place);
+                    continue;
+                }
+                if (place === same) place = same.nextSibling;
+                else old.insertBefore(same, place);
+                update(same, child);
+            }
+            while (place) {
+                const gone = place;
+                place = place.nextSibling;
+                gone.remove();
+            }
+        }
+        function show(next) {
             const main = document.querySelector("main");
-            const isInUse = main.contains(document.activeElement) || !getSelection().isCollapsed;
+            const focused = main.contains(document.activeElement) ? document.activeElement : null;
+            const rest = focused ? [focused.closest("tr[id]"), document.getElementById("entries")] : [];
+            updateChildren(main, next);
+            if (!focused || document.activeElement === focused) return;
+            const links = rest.map((part) => part && part.isConnected ? part.querySelector("td a, th a") || part : null);
+            const target = focused.isConnected ? focused : links.find(Boolean);
+            if (target) target.focus({ preventScroll: true });
+        }
+        async function refresh() {
+            const isInUse = !getSelection().isCollapsed || document.querySelector("main :is(a, button):hover");
             if (document.hidden || isLoading || isInUse) return;
             isLoading = true;
+            let isFresh = false;
             try {
                 const response = await fetch(location.href, { credentials: "same-origin", redirect: "error" });
-                if (!response.ok) return;
                 const text = await response.text();
                 const next = new DOMParser().parseFromString(text, "text/html").querySelector("main");
-                const scroll = [...main.querySelectorAll(".wide")].map((part) => part.scrollLeft);
-                if (next && !main.contains(document.activeElement)) main.replaceChildren(...next.childNodes);
-                main.querySelectorAll(".wide").forEach((part, index) => { part.scrollLeft = scroll[index] || 0; });
+                isFresh = response.ok && next !== null;
+                if (isFresh) show(next);
             } catch {
                 // Keep the page until the program responds again.
             } finally {
                 isLoading = false;
+                document.getElementById("stale").hidden = isFresh;
             }
         }
         setInterval(refresh, 3000);

@@ -53,6 +53,10 @@ enum DownloadURL {
         guard let url else {
             throw .usage("invalid URL '\(shown)': the host is missing, or the host or port is invalid")
         }
+        // A relative path, or the dash that stands for standard input elsewhere.
+        guard address.target.host.contains(where: { $0 != "." && $0 != "-" }) else {
+            throw .usage("invalid URL '\(shown)': the host is missing, or the host or port is invalid")
+        }
         guard address.target.port > 0 else { throw .usage("invalid URL '\(shown)': the port is invalid") }
         return url
     }

@@ -12,7 +12,30 @@ import Testing
 struct QueuePage {
     let port: UInt16
     var token = ""
+    /// The port in the name of the cookie, if the page is behind a proxy.
+    var ownPort: UInt16?
     let manager = HTTPRequestOperationManager(baseURL: nil)
+
+    /// Starts `convoy queue serve`.
+    static func start(_ ground: QueueGround, _ arguments: String...) async throws -> (page: QueuePage, process: ToolProcess)
+    {
+        // Showing the page does not create a queue.
+        _ = try await ground.queue.isPaused()
+        let process = try ToolProcess(
+            ["queue", "serve", "--json"] + ground.arguments + arguments, in: ground.bench.scratch.url)
+        try await process.waitForOutput("\n")
+        let line = try process.output()
+        let match = try #require(line.firstMatch(of: /\?token=([0-9a-f]{64})","port":([0-9]+)}/))
+        return (QueuePage(port: try #require(UInt16(match.2)), token: String(match.1)), process)
+    }
+
+    /// Returns the page at a path, with the cookie.
+    func text(_ path: String) async throws -> String { try await get(path, cookie: token).text }
+
+    /// Submits a form with the token, and returns the place to which the browser is sent.
+    func submit(_ path: String, _ form: String) async throws -> String? {
+        try await post(path, "\(form)&token=\(token)", cookie: token).fields["location"]
+    }
 
     struct Answer: Sendable {
         var status: Int
@@ -37,7 +60,7 @@ struct QueuePage {
         request.httpMethod = method
         request.httpBody = body.map { Data($0.utf8) }
         if let host { request.setValue(host, forHTTPHeaderField: "Host") }
-        if let cookie { request.setValue("convoy-\(port)=\(cookie)", forHTTPHeaderField: "Cookie") }
+        if let cookie { request.setValue("convoy-\(ownPort ?? port)=\(cookie)", forHTTPHeaderField: "Cookie") }
         for (name, value) in fields { request.setValue(value, forHTTPHeaderField: name) }
         let operation = HTTPRequestOperation(request: request)
         operation.redirectHandler = { _, _, _ in nil }
@@ -63,13 +86,7 @@ struct QueuePage {
 
     init() async throws {
         ground = try QueueGround()
-        // Showing the page does not create a queue.
-        _ = try await ground.queue.isPaused()
-        process = try ground.start("queue", "serve", "--json")
-        try await process.waitForOutput("\n")
-        let line = try process.output()
-        let match = try #require(line.firstMatch(of: /http:\/\/127\.0\.0\.1:([0-9]+)\/\?token=([0-9a-f]{64})"/))
-        page = QueuePage(port: try #require(UInt16(match.1)), token: String(match.2))
+        (page, process) = try await QueuePage.start(ground)
     }
 
     private func end() async throws {
@@ -80,7 +97,7 @@ struct QueuePage {
     @Test func `nothing is shown or changed without the token or for another host name`() async throws {
         let id = try await ground.add(ground.bench.url("/x"))
         let wrong = String(repeating: "0", count: 64)
-        for path in ["/", "/?token=\(wrong)", "/?token=", "/entry?id=\(id.text)", "/style.css"] {
+        for path in ["/", "/?token=\(wrong)", "/?token=", "/entry?id=\(id.text)", "/style.css", "/confirm?action=retry"] {
             #expect(try await page.get(path).status == 403, "\(path)")
             #expect(try await page.get(path, cookie: wrong).status == 403, "\(path)")
         }
@@ -96,7 +113,7 @@ struct QueuePage {
         #expect(try await page.post("/entries", whole, cookie: page.token, host: "evil.example").status == 403)
         let foreign = ["Origin": "http://evil.example"]
         #expect(try await page.post("/entries", whole, cookie: page.token, fields: foreign).status == 403)
-        #expect(try await page.get("/entries?cancel=\(id.text)&token=\(page.token)").status == 303)
+        #expect(try await page.get("/entries?cancel=\(id.text)&token=\(page.token)").status == 404)
         #expect(try await ground.queue.entry(id).state == .ready)
         #expect(try await page.post("/entries", whole, cookie: page.token).status == 303)
         #expect(try await ground.queue.entry(id).state == .cancelled)
@@ -105,7 +122,7 @@ struct QueuePage {
 
     @Test func `the token is removed from the address, and the page allows no foreign code`() async throws {
         let first = try await page.get("/?token=\(page.token)&state=failed")
-        #expect(first.status == 303 && first.fields["location"] == "/?state=failed")
+        #expect(first.status == 303 && first.fields["location"] == "./?state=failed")
         let cookie = try #require(first.fields["set-cookie"])
         #expect(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"))
         let shown = try await page.get("/", cookie: page.token)
@@ -148,18 +165,19 @@ struct QueuePage {
         var seen: Set<Substring> = [], path: String? = "/?state=cancelled", count = 0
         while let next = path {
             let text = try await page.get(next, cookie: page.token).text
-            let rows = text.matches(of: /href="\/entry\?id=([0-9a-f-]{36})"/).map(\.1)
+            let rows = text.matches(of: /href="entry\?id=([0-9a-f-]{36})"/).map(\.1)
             #expect(rows.count <= 100 && seen.isDisjoint(with: rows))
             seen.formUnion(rows)
             count += 1
-            path = text.firstMatch(of: /rel="next" href="([^"]+)"/).map { String($0.1).replacing("&amp;", with: "&") }
+            path = text.firstMatch(of: /rel="next" href="([^"]+)"/).map { match in
+                "/" + match.1.dropFirst(2).replacing("&amp;", with: "&")
+            }
         }
         #expect(seen.count == 2_500 && count == 25)
         #expect(try await page.get("/?tag=bulk", cookie: page.token).text.contains("<b>2500</b> all"))
         #expect(try await page.get("/?tag=none", cookie: page.token).text.contains("<b>0</b> all"))
-        let form = "token=\(page.token)&retry=all"
-        let answer = try await page.post("/entries?state=cancelled&tag=bulk", form, cookie: page.token)
-        #expect(answer.status == 303 && answer.fields["location"] == "/?state=cancelled&tag=bulk")
+        let place = try await page.submit("/entries?state=cancelled&tag=bulk", "retry=all&confirmed=yes")
+        #expect(place == "./?state=cancelled&tag=bulk")
         #expect(try await ground.queue.counts()[.ready] == 2_500)
         #expect(try await page.post("/pause", "token=\(page.token)", cookie: page.token).status == 303)
         #expect(try await ground.queue.isPaused())
