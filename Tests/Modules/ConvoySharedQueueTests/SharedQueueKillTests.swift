@@ -20,9 +20,12 @@ import Testing
         return URL(fileURLWithPath: tests).deletingLastPathComponent().appendingPathComponent("StoreProgram").path
     }()
 
-    private func start(_ test: TestStore, _ address: String, jobs: Int, lease: Double) throws -> ChildProcess {
+    private func start(
+        _ test: TestStore, _ address: String, jobs: Int, lease: Double, clock: JumpingClock? = nil
+    ) throws -> ChildProcess {
         try ChildProcess(
-            Self.program, ["shared", address, "work", "\(jobs)", "\(lease)"], environment: ["CONVOY_SCHEMA": test.schema],
+            Self.program, ["shared", address, "work", "\(jobs)", "\(lease)"],
+            environment: (clock?.environment ?? [:]).merging(["CONVOY_SCHEMA": test.schema]) { $1 },
             directory: test.directory.url, log: test.directory.file("log-\(UUID().uuidString)"))
     }
 
@@ -32,17 +35,37 @@ import Testing
         ProcessInfo.processInfo.environment[name].flatMap { Int($0) } ?? standard
     }
 
+    /// The ways in which the first attempt of some requests fails.
+    private enum Failure: Int, CaseIterable {
+        case error, overload, overloadWithTime, limit, limitWithTime, reset, lostResponse, cutBody, stall
+
+        var response: TestServer.Response {
+            switch self {
+            case .error: .status(500)
+            case .overload: .status(503)
+            case .overloadWithTime: .status(503, headers: ["Retry-After": "1"])
+            case .limit: .status(429)
+            case .limitWithTime: .status(429, headers: ["Retry-After": "1"])
+            case .reset: .text("cut").failing(.reset(afterBytes: 1))
+            case .lostResponse: .text("lost").failing(.closeBeforeHead)
+            case .cutBody: .pattern(count: 5000).failing(.close(afterBytes: 2500))
+            // The request fails after three seconds without data.
+            case .stall: .text("late").delayed(8)
+            }
+        }
+    }
+
     @Test(
-        "killed workers lose nothing, never repeat a request with another key, and respect the limits",
+        "the storm: killed workers, clocks that jump, blocked databases and failing servers lose and repeat nothing",
         arguments: StoreKind.available)
     func kills(kind: StoreKind) async throws {
         let count = Self.number("CONVOY_SHARED_REQUESTS", 240), killCount = Self.number("CONVOY_SHARED_KILLS", 12)
-        let isLong = count > 1000, workerCount = isLong ? 8 : 4, limit = 6, period = isLong ? 100 : 10
+        let isLong = count > 1000, workerCount = isLong ? 8 : 4, limit = 6, period = isLong ? 200 : 40
         let test = try TestStore(kind)
         let database = isLong && kind == .postgres ? try PostgresServer(synchronizes: true) : nil
         defer { database?.stop() }
-        let queue = SharedQueue(
-            store: try database.map { try StoreKind.postgres($0.address, schema: test.schema) } ?? test.store)
+        let store = try database.map { try StoreKind.postgres($0.address, schema: test.schema) } ?? test.store
+        let queue = SharedQueue(store: store)
         let meter = Locked((now: 0, most: 0))
         let seen = Locked<[String: [String]]>([:])
         server.route("POST", "/work") { request in
@@ -53,32 +76,34 @@ import Testing
                 seen[request.text, default: []].append(request.headers["Idempotency-Key"] ?? "none")
                 return seen[request.text]?.count ?? 1
             }
-            // Some of each ten or hundred requests first fail in some way.
-            guard attempt == 1, let number = Int(request.text) else { return .text("done") }
-            switch number % period {
-            case 1: return .status(500)
-            case 2: return .status(503, headers: ["Retry-After": "0"])
-            case 3: return .text("cut").failing(.reset(afterBytes: 1))
-            case 4: return .status(429)
-            default: return .text("done")
+            guard attempt == 1, let number = Int(request.text), let failure = Failure(rawValue: number % period) else {
+                return .text("done")
             }
+            return failure.response
         }
         try await queue.setLimits(
             HostLimits(maximumConcurrentRequests: limit), host: "127.0.0.1:\(server.port)")
         var post = URLRequest(url: server.url("/work"))
-        post.httpMethod = "POST"
+        (post.httpMethod, post.timeoutInterval) = ("POST", 3)
         let requests = (0..<count).map { SharedRequest(OutboxRequest(post, body: .data(Data("\($0)".utf8)))) }
         for first in stride(from: 0, to: count, by: 2000) {
             try await queue.enqueue(Array(requests[first..<min(count, first + 2000)]))
         }
+        // Statements that wait for a lock fail.
+        try database?.run("ALTER ROLE convoy SET statement_timeout = '500ms'")
 
         let address =
             kind == .sqlite ? test.directory.file("queue.sqlite").path : database?.address ?? postgresAddress
+        let clocks = try (0..<workerCount).map { number in
+            let directory = test.directory.file("clock\(number)")
+            try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
+            return try JumpingClock(in: directory)
+        }
         // The times in seconds at which the database is stopped or killed.
-        var restarts = database == nil ? [] : [(10, false), (25, true), (40, false)]
+        var restarts = database == nil ? [] : [(10, false), (25, true), (40, false), (70, true)]
         let begun = ContinuousClock.now
-        var workers = try (0..<workerCount).map { _ in try start(test, address, jobs: 8, lease: 1.5) }
-        var kills = 0, random = SplitMix64(seed: UInt64(count))
+        var workers = try clocks.map { try start(test, address, jobs: 8, lease: 1.5, clock: $0) }
+        var kills = 0, locks = 0, random = SplitMix64(seed: UInt64(count))
         let end = begun + .seconds(isLong ? 1800 : 240)
         while true {
             let counts = try await queue.counts()
@@ -91,11 +116,16 @@ import Testing
                 try await Task.sleep(for: .milliseconds(500))
                 try database?.start()
             }
+            try clocks.randomElement(using: &random)?.jump(by: [-3600, 0, 3600].randomElement(using: &random) ?? 0)
+            if locks < kills / 6 {
+                locks += 1
+                try await block(store, database)
+            }
             if kills < killCount {
                 let victim = Int.random(in: 0..<workerCount, using: &random)
                 kill(workers[victim].id, SIGKILL)
                 workers[victim].stop(grace: 0)
-                workers[victim] = try start(test, address, jobs: 8, lease: 1.5)
+                workers[victim] = try start(test, address, jobs: 8, lease: 1.5, clock: clocks[victim])
                 kills += 1
             }
         }
@@ -105,14 +135,32 @@ import Testing
         let all = seen.withLock { $0 }
         #expect(all.count == count, "each was seen")
         #expect(all.values.allSatisfy { Set($0).count == 1 && $0[0] != "none" }, "each under its own key")
-        // A failure of the server causes one more request; beyond that, at most the entries leased at a kill are
-        // repeated.
-        let extra = all.reduce(0) { $0 + $1.value.count - ([1, 2, 3, 4].contains((Int($1.key) ?? 0) % period) ? 2 : 1) }
-        #expect(extra <= kills * 8 + 8 * workerCount * (database == nil ? 0 : 3))
+        // A failure of the server causes one more request; beyond that, at most the entries leased when a worker is killed
+        // or the database cannot be used are repeated.
+        let extra = all.reduce(0) { sum, item in
+            sum + item.value.count - (Failure(rawValue: (Int(item.key) ?? 0) % period) == nil ? 1 : 2)
+        }
+        #expect(extra <= kills * 8 + limit * (locks + (database == nil ? 0 : 4)))
         #expect(meter.withLock { $0.most } <= limit)
         if isLong {
-            print("\(kind): \(count) requests, \(kills) kills, \(extra) sent once more, in \(ContinuousClock.now - begun)")
+            print(
+                "\(kind): \(count) requests, \(kills) kills, \(locks) locks, \(4 - restarts.count) restarts, "
+                    + "\(extra) sent once more, in \(ContinuousClock.now - begun)")
         }
+    }
+
+    /// Prevents all changes of entries for longer than workers wait for a statement in PostgreSQL.
+    private func block(_ store: SharedQueueStore, _ database: PostgresServer?) async throws {
+        try await Task.detached {
+            let other = WorkStore(try store.open())
+            try other.database.transaction { () throws(SharedQueueError) in
+                if database != nil {
+                    _ = try other.database.query("SET LOCAL statement_timeout = 0", [])
+                    _ = try other.database.query("LOCK TABLE entry IN SHARE MODE", [])
+                }
+                usleep(900_000)
+            }
+        }.value
     }
 
     private var postgresAddress: String { PostgresServer.shared?.address ?? "" }
