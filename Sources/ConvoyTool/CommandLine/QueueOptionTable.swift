@@ -37,7 +37,7 @@ extension OptionTable {
             """),
         .value(
             "group", nil, "GROUP", in: .queue, of: [.queue], once: true, "entries of this group; with add: set the group"),
-        .value("host", nil, "HOST", in: .queue, of: [.queue], once: true, "entries for this host, as list --json prints it"),
+        .value("host", nil, "HOST", in: .queue, of: [.queue], once: true, "entries for this host, with its port if it has one"),
         .flag("all", nil, in: .queue, of: [.queue], once: true, "all entries, if an action requires a filter"),
         .value(
             "limit", nil, "N", in: .queue, of: [.queue], once: true, "list at most N entries (default: 100)",
@@ -47,7 +47,7 @@ extension OptionTable {
             "To list the next page, pass the number from the last line of --json."),
         .flag("newest", nil, in: .queue, of: [.queue], once: true, "list the newest first"),
         .value(
-            "older-than", nil, "TIME", in: .queue, of: [.queue], once: true,
+            "older-than", nil, "TIME", in: .times, of: [.queue], once: true,
             "purge entries that ended before TIME: 90, 10m, 7d",
             "TIME is an age in seconds, or with the unit m, h or d."),
         .value(

@@ -129,6 +129,9 @@ struct QueuePrinter: Sendable {
         if printsJSON { return display.emit(json(overview).text) }
         if overview.isPaused { display.say("The queue is paused.") }
         show(overview.counts)
+        if let age = overview.readyAges.values.max() {
+            display.say("The oldest ready entry has waited for \(QueueText.duration(age)).")
+        }
         if !overview.hostRows.isEmpty { display.say("") }
         for row in overview.hostRows {
             let counts = WorkState.allCases.compactMap { state in row.counts[state].map { "\($0) \(state.rawValue)" } }
@@ -137,6 +140,7 @@ struct QueuePrinter: Sendable {
                 if host.limits != HostLimits() { parts.append(QueueText.limits(host.limits)) }
                 if let end = host.closedUntil { parts.append("no requests for \(QueueText.age(Date(), end))") }
             }
+            if let durations = QueueText.durations(overview.durations[row.name]) { parts.append("duration \(durations)") }
             let name = row.name == "*" ? "all other hosts" : row.name
             display.say(Printable.line("\(name): \(parts.joined(separator: "; "))"))
         }
@@ -173,6 +177,7 @@ struct QueuePrinter: Sendable {
         var line = JSONLine()
         line.add("isPaused", overview.isPaused)
         line.add(overview.counts)
+        if let age = overview.readyAges.values.max() { line.add("oldestReadySeconds", age) }
         line.add(
             "hosts",
             overview.hostRows.map { row in
@@ -183,6 +188,11 @@ struct QueuePrinter: Sendable {
                 }
                 host.add("jobs", row.host?.limits.maximumConcurrentRequests.map(Int64.init))
                 host.add("rate", row.host?.limits.requestsPerSecond.map { QueueText.number($0) })
+                if let age = overview.readyAges[row.name] { host.add("oldestReadySeconds", age) }
+                if let durations = overview.durations[row.name], let mean = durations.mean {
+                    host.add("requests", Int64(durations.count))
+                    host.add("meanSeconds", mean)
+                }
                 host.add("closedUntil", row.host?.closedUntil.map(QueueTime.text))
                 return host
             })
