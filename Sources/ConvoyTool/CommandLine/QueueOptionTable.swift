@@ -37,7 +37,8 @@ extension OptionTable {
             """),
         .value(
             "group", nil, "GROUP", in: .queue, of: [.queue], once: true, "entries of this group; with add: set the group"),
-        .value("host", nil, "HOST", in: .queue, of: [.queue], once: true, "entries for this host, with its port if it has one"),
+        .value(
+            "host", nil, "HOST", in: .queue, of: [.queue], once: true, "entries for this host, with its port if it has one"),
         .flag("all", nil, in: .queue, of: [.queue], once: true, "all entries, if an action requires a filter"),
         .value(
             "limit", nil, "N", in: .queue, of: [.queue], once: true, "list at most N entries (default: 100)",
