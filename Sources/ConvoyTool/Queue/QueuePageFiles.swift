@@ -146,7 +146,7 @@ enum QueuePageFiles {
             if (target) target.focus({ preventScroll: true });
         }
         async function refresh() {
-            const isInUse = !getSelection().isCollapsed || document.querySelector("main :is(a, button):hover");
+            const isInUse = !getSelection().isCollapsed || document.querySelector("main form :is(a, button):hover");
             if (document.hidden || isLoading || isInUse) return;
             isLoading = true;
             let isFresh = false;

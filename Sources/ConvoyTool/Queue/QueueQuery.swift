@@ -44,7 +44,7 @@ struct QueueQuery: Sendable, CustomStringConvertible {
 
     /// The items that select entries.
     var selection: [(name: String, value: String)] {
-        items.filter { ["state", "tag", "group", "host", "q"].contains($0.name) && !$0.value.isEmpty }
+        items.filter { ["state", "tag", "group", "host"].contains($0.name) || $0.name == "q" && !$0.value.isEmpty }
     }
 
     /// The query with its question mark, or an empty string.
@@ -60,7 +60,8 @@ struct QueueQuery: Sendable, CustomStringConvertible {
     /// The entries that the page shows, apart from its search.
     var filter: SharedQueue.Filter {
         var filter = SharedQueue.Filter()
-        filter.states = state.map { [$0] }
+        // An unknown state selects nothing, because a change of everything would be the worst reading.
+        if let text = self["state"] { filter.states = WorkState(rawValue: text).map { [$0] } ?? [] }
         (filter.tag, filter.group, filter.host) = (self["tag"], self["group"], self["host"])
         let ids = all("id")
         if !ids.isEmpty { filter.ids = ids.compactMap { UUID(uuidString: $0) } }

@@ -17,6 +17,14 @@ enum SharedQueueRows {
             defer { attempt.check(actor) }
             try await attempt.queue().cancel(SharedQueue.Filter())
         },
+        row("SharedQueue.changeLimits(host:_:)") { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().changeLimits(host: "a.example") { $0.requestsPerSecond = 1 }
+        },
+        row("SharedQueue.changeLimits(tag:_:)") { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().changeLimits(tag: "a") { $0.requestsPerSecond = 1 }
+        },
         row("SharedQueue.counts(_:)") { actor, attempt in
             defer { attempt.check(actor) }
             _ = try await attempt.queue().counts()
@@ -30,6 +38,10 @@ enum SharedQueueRows {
             let queue = try attempt.queue()
             let id = try await attempt.entry(in: queue)
             _ = try await queue.dependencies(of: id)
+        },
+        row("SharedQueue.durations()") { actor, attempt in
+            defer { attempt.check(actor) }
+            _ = try await attempt.queue().durations()
         },
         row("SharedQueue.enqueue(_:)") { actor, attempt in
             defer { attempt.check(actor) }
@@ -77,6 +89,10 @@ enum SharedQueueRows {
             defer { attempt.check(actor) }
             try await attempt.queue().purge(SharedQueue.Filter())
         },
+        row("SharedQueue.readyAges()") { actor, attempt in
+            defer { attempt.check(actor) }
+            _ = try await attempt.queue().readyAges()
+        },
         row("SharedQueue.reschedule(_:notBefore:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().reschedule(SharedQueue.Filter(), notBefore: Date())
@@ -106,6 +122,10 @@ enum SharedQueueRows {
         row("SharedQueue.schedules()") { actor, attempt in
             defer { attempt.check(actor) }
             _ = try await attempt.queue().schedules()
+        },
+        row("SharedQueue.search(_:_:behind:limit:)") { actor, attempt in
+            defer { attempt.check(actor) }
+            _ = try await attempt.queue().search("a")
         },
         row("SharedQueue.setLimits(_:host:)") { actor, attempt in
             defer { attempt.check(actor) }

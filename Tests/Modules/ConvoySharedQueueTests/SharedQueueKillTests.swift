@@ -144,7 +144,7 @@ import Testing
         #expect(meter.withLock { $0.most } <= limit)
         if isLong {
             print(
-                "\(kind): \(count) requests, \(kills) kills, \(locks) locks, \(4 - restarts.count) restarts, "
+                "\(kind): \(count) requests, \(kills) kills, \(locks) locks, \(database == nil ? 0 : 4 - restarts.count) restarts, "
                     + "\(extra) sent once more, in \(ContinuousClock.now - begun)")
         }
     }

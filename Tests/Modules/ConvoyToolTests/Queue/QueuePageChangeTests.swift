@@ -93,6 +93,11 @@ import Testing
         #expect(try await ground.queue.counts() == [.ready: 19, .paused: 11, .cancelled: 250])
         let none = try await page.text("/confirm?action=retry&state=ready")
         #expect(none.contains("<h1>Retry 0 entries?</h1>") && !none.contains("<button"))
+        for path in ["/confirm?action=cancel&state=bogus", "/confirm?action=cancel&id=bogus"] {
+            #expect(try await page.text(path).contains("<h1>Cancel 0 entries?</h1>"), "\(path)")
+        }
+        let untagged = try await page.text("/confirm?action=cancel&tag=")
+        #expect(untagged.contains("<h1>Cancel 0 entries?</h1>") && untagged.contains("<dt>tag</dt><dd></dd>"))
         #expect(try await page.get("/confirm?action=purge", cookie: page.token).status == 404)
         process.send(signal: SIGINT)
         _ = try await process.finished()
