@@ -26,7 +26,9 @@ extension SharedQueue {
         var work: WorkFilter {
             var filter = WorkFilter()
             (filter.ids, filter.states, filter.tag, filter.batch) = (ids, states, tag, group)
-            filter.host = host.map { host in (try? SharedQueue.authority(host)) ?? host }
+            // `example.com:443` is the host of https as well as of http.
+            filter.host = host
+            filter.otherHost = host.flatMap { host in try? SharedQueue.authority(host) }
             return filter
         }
     }

@@ -8,6 +8,8 @@ package struct WorkFilter: Sendable {
     package var tag: String?
     package var batch: String?
     package var host: String?
+    /// Another spelling of the host, which also matches.
+    package var otherHost: String?
 
     package init() {}
 }
@@ -88,7 +90,14 @@ extension WorkStore {
         }
         if let tag = filter.tag { add(.text(tag)) { "e.tag = \($0)" } }
         if let batch = filter.batch { add(.text(batch)) { "e.batch = \($0)" } }
-        if let host = filter.host { add(.text(host)) { "e.host = \($0)" } }
+        if let host = filter.host {
+            let other = filter.otherHost ?? host
+            add(.text(host)) { "e.host = \($0)" }
+            if other != host {
+                values.append(.text(other))
+                conditions[conditions.count - 1] = "e.host IN ($\(values.count - 1), $\(values.count))"
+            }
+        }
         return (conditions.joined(separator: " AND "), values)
     }
 

@@ -24,11 +24,12 @@ enum QueueFilter {
             }
         }
         (filter.tag, filter.group) = (options.value("tag"), options.value("group"))
-        filter.host = try options.value("host").map { text throws(ToolError) in try host(text, options) }
+        filter.host = options.value("host")
+        if let text = filter.host { _ = try host(text, options) }
         return filter
     }
 
-    /// Returns a host as it is stored.
+    /// Returns a host as it is stored, or throws an error for a pattern.
     static func host(_ text: String, _ options: Options) throws(ToolError) -> String {
         do throws(SharedQueueError) {
             return try SharedQueue.authority(text)

@@ -30,38 +30,40 @@ extension QueueView {
     }
 
     var hosts: String {
-        guard !overview.hostRows.isEmpty else { return "" }
         let shown = overview.hostRows.prefix(100)
-        let columns = [WorkState.ready, .leased, .retrying, .waiting, .held, .paused, .failed].filter { state in
-            shown.contains { $0.counts[state] != nil }
-        }
-        let head = columns.map { "<th scope=\"col\" class=\"number\">\($0.rawValue)</th>" }.joined()
-        let rows = shown.map { row in
-            let cells = columns.map { "<td class=\"number\">\(row.counts[$0].map { String($0) } ?? "")</td>" }.joined()
+        guard !shown.isEmpty else { return "" }
+        let states = [WorkState.ready, .leased, .retrying, .waiting, .held, .paused, .failed]
+        let remarks = shown.map { row in
             let closed = row.host?.closedUntil.map { "no requests for \(QueueText.age(now, $0))" }
             let limits = row.host.flatMap { $0.limits == HostLimits() ? nil : QueueText.limits($0.limits) }
-            let remark = [limits, closed].compactMap { $0 }.joined(separator: "; ")
+            return [limits, closed].compactMap { $0 }.joined(separator: "; ")
+        }
+        let columns =
+            states.map { state in (state.rawValue, true, shown.map { $0.counts[state].map { String($0) } ?? "" }) } + [
+                ("oldest ready", true, shown.map { overview.readyAges[$0.name].map { QueueText.duration($0) } ?? "" }),
+                ("duration", false, shown.map { QueueText.durations(overview.durations[$0.name]) ?? "" }),
+                ("limits", false, remarks),
+            ]
+        // Empty columns would only take room on a narrow screen.
+        let filled = columns.filter { column in column.2.contains { !$0.isEmpty } }
+        let head = filled.map { "<th scope=\"col\"\(Self.kind(isNumber: $0.1))>\($0.0)</th>" }.joined()
+        let rows = shown.enumerated().map { index, row in
+            let cells = filled.map { "<td\(Self.kind(isNumber: $0.1))>\(HTML.text($0.2[index]))</td>" }.joined()
             let target = query.without("behind").without("id").setting("host", row.name)
             let id = "host-\(HTML.text(row.name))"
-            let name =
-                row.name == "*"
-                ? "all other hosts"
-                : "<a id=\"\(id)-link\" href=\"./\(HTML.text(target.description))\">\(HTML.text(row.name))</a>"
-            let age = overview.readyAges[row.name].map { QueueText.duration($0) } ?? ""
-            let durations = QueueText.durations(overview.durations[row.name]) ?? ""
-            return """
-                <tr id="\(id)"><th scope="row">\(name)</th>\(cells)<td class="number">\(age)</td><td>\(durations)</td>\
-                <td>\(HTML.text(remark))</td></tr>
-                """
+            let link = "<a id=\"\(id)-link\" href=\"./\(HTML.text(target.description))\">\(HTML.text(row.name))</a>"
+            let name = row.name == "*" ? "all other hosts" : link
+            return "<tr id=\"\(id)\"><th scope=\"row\">\(name)</th>\(cells)</tr>"
         }
         return """
             <h2 id="hosts">Hosts</h2><div class="wide" tabindex="0" role="region" aria-labelledby="hosts"><table><thead><tr>\
-            <th scope="col">host</th>\(head)<th scope="col" class="number">oldest ready</th>\
-            <th scope="col">duration</th><th scope="col">limits</th></tr></thead>
+            <th scope="col">host</th>\(head)</tr></thead>
             <tbody>\(rows.joined(separator: "\n"))</tbody></table></div>
 
             """
     }
+
+    private static func kind(isNumber: Bool) -> String { isNumber ? " class=\"number\"" : "" }
 
     var workers: String {
         guard !overview.workers.isEmpty else { return "<h2>Workers</h2><p class=\"none\">No worker is running.</p>\n" }

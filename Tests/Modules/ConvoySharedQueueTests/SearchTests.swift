@@ -132,6 +132,10 @@ import Testing
             #expect(try await count(host) == 1, "\(host)")
         }
         #expect(try await count("*.example.com") == 0)
+        // Over http, this is another host.
+        try test.open().enqueue([.plain(host: "example.com:443")])
+        #expect(try await count("example.com:443") == 2)
+        #expect(try await count("example.com") == 1)
     }
 
     @Test(arguments: StoreKind.available)
