@@ -75,7 +75,7 @@ let package = Package(
     traits: [
         .trait(
             name: "Images",
-            description: "Decoded, cached and processed pictures, in ConvoyImage. Needs gdk-pixbuf and Little CMS."),
+            description: "Decoded, cached and processed pictures, in ConvoyImage. Needs gdk-pixbuf, libjpeg and Little CMS."),
         .trait(
             name: "GTK", description: "Widgets bound to requests, in ConvoyGTK. Needs GTK 4.", enabledTraits: ["Images"]),
         .trait(
@@ -98,6 +98,7 @@ let package = Package(
         library(
             "CGdkPixbuf", "gdk-pixbuf-2.0",
             [.apt(["libgdk-pixbuf-2.0-dev"]), .yum(["gdk-pixbuf2-devel"]), .brew(["gdk-pixbuf"])]),
+        library("CJPEG", "libjpeg", [.apt(["libjpeg-dev"]), .yum(["libjpeg-turbo-devel"]), .brew(["jpeg-turbo"])]),
         library("CLCMS", "lcms2", [.apt(["liblcms2-dev"]), .yum(["lcms2-devel"]), .brew(["little-cms2"])]),
         library("CGTK", "gtk4", [.apt(["libgtk-4-dev"]), .yum(["gtk4-devel"]), .brew(["gtk4"])]),
         library("CWebKit", "webkitgtk-6.0", [.apt(["libwebkitgtk-6.0-dev"]), .yum(["webkitgtk6.0-devel"])]),
@@ -187,12 +188,12 @@ let package = Package(
                 "ConvoySupport",
                 "ConvoyTransport",
             ]),
-        // Not part of the umbrella: only a program that decodes images needs gdk-pixbuf and Little CMS.
+        // Not part of the umbrella: only a program that decodes images needs gdk-pixbuf, libjpeg and Little CMS.
         module(
             "ConvoyImage",
             uses: [
                 "ConvoyCache", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
-                "ConvoyTransport", with("Images", "CGdkPixbuf"), with("Images", "CLCMS"),
+                "ConvoyTransport", with("Images", "CGdkPixbuf"), with("Images", "CJPEG"), with("Images", "CLCMS"),
             ]),
         // Not part of the umbrella, as only a program with windows needs GTK.
         module(

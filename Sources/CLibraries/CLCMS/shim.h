@@ -9,4 +9,8 @@
 static inline cmsUInt32Number convoy_color_format(int is_gray, int extra) {
     return (is_gray ? COLORSPACE_SH(PT_GRAY) | CHANNELS_SH(1) : COLORSPACE_SH(PT_RGB) | CHANNELS_SH(3)) | EXTRA_SH(extra) | BYTES_SH(1);
 }
+// Cyan, magenta, yellow and black, in which 255 is full ink, or no ink.
+static inline cmsUInt32Number convoy_ink_format(int is_inverted) {
+    return COLORSPACE_SH(PT_CMYK) | CHANNELS_SH(4) | BYTES_SH(1) | FLAVOR_SH(is_inverted);
+}
 #endif

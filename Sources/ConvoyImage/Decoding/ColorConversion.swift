@@ -23,14 +23,27 @@ enum ImageColorSpace: Hashable, Sendable {
 final class ColorConversion: Sendable {
     // A transform that is created without its own cache can be used from several threads.
     private nonisolated(unsafe) let transform: cmsHTRANSFORM
+    /// Whether the profile describes only grey.
+    private let isGrey: Bool
 
-    private init(_ transform: cmsHTRANSFORM) { self.transform = transform }
+    private init(_ transform: cmsHTRANSFORM, isGrey: Bool) {
+        self.transform = transform
+        self.isGrey = isGrey
+    }
 
     deinit { cmsDeleteTransform(transform) }
 
+    /// The samples of a pixel.
+    private enum Samples: Hashable {
+        /// Red, green and blue, and possibly alpha.
+        case screen(channels: Int)
+        /// Cyan, magenta, yellow and black.
+        case inks(isInverted: Bool)
+    }
+
     private struct Key: Hashable {
         var space: ImageColorSpace
-        var channels: Int
+        var samples: Samples
     }
 
     /// The conversions used last, because all pictures of a camera have the same profile. A value is nil if pixels do not
@@ -38,9 +51,12 @@ final class ColorConversion: Sendable {
     private static let recent = Locked<[Key: ColorConversion?]>([:])
     private static let mostRecent = 16
 
-    /// Returns an image in sRGB. If the profile is damaged or not for the colours of a screen, the image is unchanged.
+    /// Returns an image in sRGB. If the profile is damaged or for other colours than those of the image, the image is
+    /// unchanged.
     static func convert(_ image: Image, from space: ImageColorSpace?) -> Image {
-        guard let space, let conversion = conversion(for: Key(space: space, channels: image.channels)) else { return image }
+        guard let space, let conversion = conversion(for: Key(space: space, samples: .screen(channels: image.channels))),
+            !conversion.isGrey || image.isGrey
+        else { return image }
         // Alpha is copied here, because a transform leaves extra samples as they are.
         var pixels = Data(image.pixels)
         pixels.withUnsafeMutableBytes { bytes in
@@ -49,6 +65,16 @@ final class ColorConversion: Sendable {
         }
         return Image(
             format: image.format, width: image.width, height: image.height, hasAlpha: image.hasAlpha, pixels: pixels)
+    }
+
+    /// Returns the conversion of cyan, magenta, yellow and black; nil if the space is not one of inks.
+    static func conversion(from space: ImageColorSpace, isInverted: Bool) -> ColorConversion? {
+        conversion(for: Key(space: space, samples: .inks(isInverted: isInverted)))
+    }
+
+    /// Converts pixels with four inks to pixels with red, green and blue.
+    func convert(_ inks: UnsafePointer<UInt8>, to colors: UnsafeMutableRawPointer, count: Int) {
+        cmsDoTransform(transform, inks, colors, UInt32(count))
     }
 
     private static func conversion(for key: Key) -> ColorConversion? {
@@ -65,18 +91,29 @@ final class ColorConversion: Sendable {
         guard let source = profile(of: key.space) else { return nil }
         defer { cmsCloseProfile(source) }
         let space = cmsGetColorSpace(source)
-        guard space == cmsSigRgbData || space == cmsSigGrayData, let target = cmsCreate_sRGBProfile() else { return nil }
+        guard let formats = formats(of: key.samples, in: space), let target = cmsCreate_sRGBProfile() else { return nil }
         defer { cmsCloseProfile(target) }
-        let isGrey = space == cmsSigGrayData
-        // The decoder delivers grey as three equal samples.
-        let input = convoy_color_format(isGrey ? 1 : 0, Int32(key.channels) - (isGrey ? 1 : 3))
-        let output = convoy_color_format(0, Int32(key.channels) - 3)
         guard
             let transform = cmsCreateTransform(
-                source, input, target, output, UInt32(INTENT_PERCEPTUAL), UInt32(cmsFLAGS_NOCACHE))
+                source, formats.input, target, formats.output, UInt32(INTENT_PERCEPTUAL), UInt32(cmsFLAGS_NOCACHE))
         else { return nil }
-        let conversion = ColorConversion(transform)
-        return conversion.isIdentity(channels: key.channels) ? nil : conversion
+        let conversion = ColorConversion(transform, isGrey: space == cmsSigGrayData)
+        if case .screen(let channels) = key.samples, conversion.isIdentity(channels: channels) { return nil }
+        return conversion
+    }
+
+    /// Returns the formats of the samples; nil if the space of a profile has other samples.
+    private static func formats(of samples: Samples, in space: cmsColorSpaceSignature) -> (input: UInt32, output: UInt32)? {
+        switch samples {
+        case .screen(let channels) where space == cmsSigRgbData || space == cmsSigGrayData:
+            // The decoder delivers grey as three equal samples.
+            let isGrey = space == cmsSigGrayData
+            let input = convoy_color_format(isGrey ? 1 : 0, Int32(channels) - (isGrey ? 1 : 3))
+            return (input, convoy_color_format(0, Int32(channels) - 3))
+        case .inks(let isInverted) where space == cmsSigCmykData:
+            return (convoy_ink_format(isInverted ? 1 : 0), convoy_color_format(0, 0))
+        default: return nil
+        }
     }
 
     /// Whether no colour changes by more than rounding, as with a profile of sRGB itself.
@@ -133,6 +170,17 @@ final class ColorConversion: Sendable {
         case 5: return cmsBuildGamma(nil, 2.8)
         case 8: return cmsBuildGamma(nil, 1)
         default: return nil
+        }
+    }
+}
+
+extension Image {
+    /// Whether all pixels are shades of grey.
+    fileprivate var isGrey: Bool {
+        pixels.withUnsafeBytes { bytes in
+            stride(from: 0, to: bytes.count - 2, by: channels).allSatisfy {
+                bytes[$0] == bytes[$0 + 1] && bytes[$0] == bytes[$0 + 2]
+            }
         }
     }
 }

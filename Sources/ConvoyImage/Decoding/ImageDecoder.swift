@@ -96,9 +96,10 @@ enum ImageDecoder {
     private static func still(
         _ layout: ImageLayout, _ pieces: [ImageLayout.Piece], in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
     ) throws(ImageFault) -> Image {
+        if let image = try CMYKDecoder.image(layout, pieces, in: body, decoding) { return image }
         var pixbuf = try pixbuf(layout, pieces, in: body, decoding)
         var layout = layout
-        if layout.colorSpace == nil { layout.colorSpace = profile(of: pixbuf) }
+        if layout.colorSpace == nil, !layout.hasInks { layout.colorSpace = profile(of: pixbuf) }
         // Orientations 5 to 8 swap the width and the height.
         let orientation = gdk_pixbuf_get_option(pixbuf, "orientation").flatMap { Int(String(cString: $0)) } ?? 1
         let isTurned = decoding.appliesOrientation && orientation >= 5

@@ -108,6 +108,7 @@ extension ImageLayout {
         var size: (width: Int, height: Int)?
         var scans = 0
         var detail = JPEGDetail()
+        var segments = JPEGSegments()
         var offset = 2
         while true {
             guard try body.byte(offset) == 0xFF else { throw .malformed("a marker is missing") }
@@ -119,8 +120,10 @@ extension ImageLayout {
                 offset += 2
             case 0xD9:
                 guard let size, scans > 0 else { throw .malformed("no frame") }
-                return ImageLayout(
+                var layout = ImageLayout(
                     .jpeg, width: size.width, height: size.height, pieces: [.range(0..<(offset + 2))])
+                try layout.readInks(segments, body)
+                return layout
             case 0x00, 0xD8:
                 throw .malformed("misplaced marker")
             default:
@@ -133,9 +136,11 @@ extension ImageLayout {
                     let width = try body.number(2, at: offset + 7, bigEndian: true)
                     try limits.check(width: width, height: height)
                     size = (width, height)
+                    segments.componentCount = try body.byte(offset + 9)
                     try detail.readFrame(body, at: offset + 4, isProgressive: marker == 0xC2)
                 }
                 if marker == 0xDA { try detail.readScan(body, at: offset + 4) }
+                try segments.read(body, marker: marker, (offset + 4)..<(offset + 2 + length))
                 offset += 2 + length
                 if marker == 0xDA {
                     scans += 1
@@ -145,12 +150,19 @@ extension ImageLayout {
                         scans <= limits.maximumPassedPixelCount / (size.width * size.height)
                     else { throw .scans(scans, size.width, size.height) }
                     if !requiresEndMarker, detail.isComplete, isLastScan(body, at: offset) {
-                        return .jpeg(withoutEnd: body, size)
+                        var layout = ImageLayout.jpeg(withoutEnd: body, size)
+                        try layout.readInks(segments, body)
+                        return layout
                     }
                     offset = try afterScan(body, at: offset)
                 }
             }
         }
+    }
+
+    private mutating func readInks(_ segments: JPEGSegments, _ body: ImageBytes) throws(ImageFault) {
+        hasInks = segments.componentCount == 4
+        printColors = try segments.printColors(in: body)
     }
 
     private static let maximumScans = 100
