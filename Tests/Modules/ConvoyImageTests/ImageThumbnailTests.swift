@@ -5,6 +5,7 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
+import Synchronization
 import Testing
 
 @testable import ConvoyImage
@@ -73,15 +74,52 @@ import Testing
         var mine = ImageRequest(server.url("/mine"), size: size)
         mine.urlRequest.setValue("ada", forHTTPHeaderField: "Authorization")
         _ = try await load(downloader, mine)
-        // The key of such a request does not name the user, because the server asks for the credential.
-        downloader.manager.credential = URLCredential(user: "ada", password: "x", persistence: .forSession)
-        _ = try await load(downloader, ImageRequest(server.url("/mine"), size: size))
-        downloader.manager.credential = nil
         // A later image is stored after those.
         try serve("/last", 5)
         _ = try await load(downloader, ImageRequest(server.url("/last"), size: size))
         try await waitUntil("the last image") { downloader.thumbnails?.count ?? 0 > 0 }
         #expect(downloader.thumbnails?.count == 1)
+    }
+
+    @Test func `the images of a user whom the server asks for a credential are neither stored nor shown to others`()
+        async throws
+    {
+        try serve("/shared", 7)
+        let everyone = try downloader()
+        _ = try await load(everyone, ImageRequest(server.url("/shared"), size: size))
+        try await waitUntil("a file") { everyone.thumbnails?.count == 1 }
+        // The key of such a request does not name the user, because the server asks for the credential.
+        try serve("/mine", 4)
+        for kind in ["credential", "authenticator", "storage"] {
+            let user = try downloader()
+            let credential = URLCredential(user: "ada", password: "x", persistence: .forSession)
+            switch kind {
+            case "credential": user.manager.credential = credential
+            case "authenticator": user.manager.authenticator = Authenticator { _ in AccessToken("t") }
+            default: #expect(user.manager.credentialStore.set(credential, forOriginOf: server.url("/")))
+            }
+            let count = server.requests.count
+            _ = try await load(user, ImageRequest(server.url("/shared"), size: size))
+            #expect(server.requests.count == count + 1, "\(kind): the image of another user is shown")
+            _ = try await load(user, ImageRequest(server.url("/mine"), size: size))
+            try await waitForWorkers()
+            #expect(user.thumbnails?.count == 1, "\(kind): the image of a user is stored")
+        }
+    }
+
+    /// Waits until everything that the decoding threads had to do is done: each of them is held.
+    private func waitForWorkers() async throws {
+        let count = max(1, ProcessInfo.processInfo.activeProcessorCount)
+        let held = Atomic<Int>(0)
+        let release = DispatchSemaphore(value: 0)
+        for _ in 0..<count {
+            ImageDownloader.workers.perform {
+                held.add(1, ordering: .relaxed)
+                release.wait()
+            }
+        }
+        defer { for _ in 0..<count { release.signal() } }
+        try await waitUntil("all threads") { held.load(ordering: .relaxed) == count }
     }
 
     @Test func `a reload without a lifetime removes the earlier image, and files are private`() async throws {
