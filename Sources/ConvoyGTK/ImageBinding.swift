@@ -174,10 +174,7 @@ import Foundation
         guard load == nil, let job, job.request.size == nil, let shown, let limit = shown.limit else { return nil }
         let size = surface.pixelSize
         guard size.width > limit.width || size.height > limit.height else { return nil }
-        // A picture below its limit has all of its pixels.
-        let isBelow = (width: shown.size.width < limit.width, height: shown.size.height < limit.height)
-        let isWhole = surface.isCovered ? isBelow.width || isBelow.height : isBelow.width && isBelow.height
-        return isWhole ? nil : size
+        return shown.size.isWhole(below: limit, surface.isCovered ? .fill : .fit) ? nil : size
     }
 
     private func sizeDidChange() {

@@ -8,7 +8,7 @@ extension Widget {
     /// `showAlertViewForRequestOperationWithErrorOnCompletion:delegate:` of `UIAlertView`.
     ///
     /// The title is the error's description. The text is its recovery suggestion or, if that is
-    /// missing, its failure reason, unless that repeats the title. A cancelled operation shows no alert. A window shows only one
+    /// missing, its failure reason, without what repeats the title. A cancelled operation shows no alert. A window shows only one
     /// alert; others wait until the user closes it, and identical alerts are shown once.
     ///
     /// - Parameters:
@@ -74,15 +74,20 @@ extension Widget {
     func show(_ error: any Error, _ button: String) {
         let known = error as NSError
         let title = known.localizedDescription
-        // The failure reason of a URLError is its description.
         let text = [known.localizedRecoverySuggestion, known.localizedFailureReason].lazy.compactMap(\.self)
-            .first { $0 != title }
+            .map { Self.text($0, after: title) }.first { !$0.isEmpty }
         let alert = Alert(
             title: Self.printable(title.isEmpty ? "\(known.domain) error \(known.code)" : title),
             text: text.map(Self.printable), button: button)
         guard alert != shown, !waiting.contains(alert), waiting.count < Self.maximumWaitingCount else { return }
         waiting.append(alert)
         showNext()
+    }
+
+    /// Returns a text without a title with which it begins. The failure reason of a `URLError` begins with its description.
+    private static func text(_ text: String, after title: String) -> String {
+        guard !title.isEmpty, text.hasPrefix(title) else { return text }
+        return String(text.dropFirst(title.count).drop { $0.isWhitespace || $0 == "." })
     }
 
     private func showNext() {

@@ -45,6 +45,13 @@ extension ImageSize {
         return ImageSize(width: ImageSize.part(height, of: whole.width, over: whole.height), height: height)
     }
 
+    /// Returns whether an image of this size that was limited by another size has all of its pixels. A reduced image has
+    /// at least one side of the limit.
+    package func isWhole(below limit: ImageSize, _ mode: ImageContentMode) -> Bool {
+        let (isNarrower, isLower) = (width < limit.width, height < limit.height)
+        return mode == .fit ? isNarrower && isLower : isNarrower || isLower
+    }
+
     /// Returns the size with the aspect ratio of `whole` that fits or fills this size, even if it is larger than `whole`.
     func scaling(_ whole: ImageSize, _ mode: ImageContentMode) -> ImageSize {
         guard whole.width > 0, whole.height > 0 else { return whole }

@@ -140,8 +140,8 @@ public final class ImageCache: Sendable {
         }
     }
 
-    /// Returns the smallest cached image that has at least as many pixels as the key's size requires, and at most twice as
-    /// many in each direction, and the size to which it is reduced.
+    /// Returns the smallest cached image that has at least as many pixels as the key's size requires, or all that exist,
+    /// and at most twice as many in each direction, and the size to which it is reduced.
     func image(
         covering key: ImageCacheKey, _ mode: ImageContentMode, acceptsStale: Bool
     ) -> (image: Image, limit: ImageSize?)? {
@@ -152,7 +152,11 @@ public final class ImageCache: Sendable {
             for place in state.placesByURL[key.url.text] ?? [] {
                 guard let entry = state.entries[place], entry.key.differsOnlyInSize(from: key) else { continue }
                 if let expiry = entry.expiry, expiry <= now, !acceptsStale { continue }
-                if let size = entry.key.size, size.width < needed.width || size.height < needed.height { continue }
+                if let size = entry.key.size, size.width < needed.width || size.height < needed.height,
+                    !entry.image.size.isWhole(below: size, mode)
+                {
+                    continue
+                }
                 guard entry.image.width <= 2 * needed.limiting(entry.image.size, mode).width else { continue }
                 if let best, best.entry.image.width <= entry.image.width { continue }
                 best = (place, entry)

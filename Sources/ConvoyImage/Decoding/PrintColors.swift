@@ -19,8 +19,7 @@ struct JPEGSegments {
     private var orientation = ImageOrientation.upright
     /// The parts of the profile, by their numbers (ISO 15076-1, annex B.4).
     private var parts: [Int: Range<Int>] = [:]
-    private var partCount: Int?
-    private var isDamaged = false
+    private var partCount = 0
 
     private static let exif = Array("Exif\0\0".utf8)
     private static let profile = Array("ICC_PROFILE\0".utf8)
@@ -37,7 +36,6 @@ struct JPEGSegments {
         case 0xE2 where begins(with: Self.profile, length: Self.profile.count + 2):
             let numbers = content.lowerBound + Self.profile.count
             let (number, count) = (try body.byte(numbers), try body.byte(numbers + 1))
-            if parts[number] != nil || count != partCount ?? count { isDamaged = true }
             partCount = count
             parts[number] = (numbers + 2)..<content.upperBound
         case 0xEE where begins(with: Self.adobe, length: 12): isInverted = true
@@ -47,7 +45,7 @@ struct JPEGSegments {
 
     /// Returns the colours of an image with four components; nil if its profile is missing, incomplete or too large.
     func printColors(in body: ImageBytes) throws(ImageFault) -> PrintColors? {
-        guard componentCount == 4, !isDamaged, let partCount, partCount > 0, parts.count == partCount,
+        guard componentCount == 4, partCount > 0, parts.count == partCount,
             parts.values.reduce(0, { $0 + $1.count }) <= ImageColorSpace.mostProfileBytes
         else { return nil }
         var profile = Data()

@@ -18,6 +18,7 @@ import Foundation
     private let directory: URL
     private let queue: Result<DownloadQueue, any Error>
     private let list = gtk_list_box_new()!
+    private let scroller = gtk_scrolled_window_new()!
     private var rows: [UUID: Row] = [:]
     private var updates: Task<Void, Never>?
     let revealer: WidgetPointer
@@ -60,9 +61,7 @@ import Foundation
         gtk_list_box_set_selection_mode(list.opaque, GTK_SELECTION_NONE)
         gtk_list_box_set_show_separators(list.opaque, 1)
         convoy_set_label(list, "Downloads")
-        let scroller = gtk_scrolled_window_new()!
         gtk_scrolled_window_set_policy(scroller.opaque, GTK_POLICY_NEVER, GTK_POLICY_AUTOMATIC)
-        gtk_scrolled_window_set_max_content_height(scroller.opaque, 240)
         gtk_scrolled_window_set_propagate_natural_height(scroller.opaque, 1)
         gtk_scrolled_window_set_child(scroller.opaque, list)
         let edges = [gtk_separator_new(GTK_ORIENTATION_HORIZONTAL)!, gtk_separator_new(GTK_ORIENTATION_HORIZONTAL)!]
@@ -131,6 +130,10 @@ import Foundation
         gtk_list_box_row_set_activatable(row.of(), 0)
         convoy_set_label(row, Toolkit.printable(name))
         gtk_list_box_insert(list.opaque, row, 0)
+        // The list shows complete rows.
+        var height: Int32 = 0
+        gtk_widget_measure(row, GTK_ORIENTATION_VERTICAL, -1, nil, &height, nil, nil)
+        gtk_scrolled_window_set_max_content_height(scroller.opaque, 3 * height)
         return Row(row: row, status: status, bar: bar, action: buttons[0], remove: buttons[1])
     }
 

@@ -23,6 +23,7 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
     private var viewer: WidgetPointer!
     private var viewerMessage: WidgetPointer!
     private var titleLabel: WidgetPointer!
+    private var subtitleLabel: WidgetPointer!
     private var spinner: WidgetPointer!
     private var status: StatusPage!
     private var backButton: WidgetPointer!
@@ -84,7 +85,13 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
     private func makeHeader() -> WidgetPointer {
         let header = gtk_header_bar_new()!
         titleLabel = Toolkit.label(options.url.host ?? "")
-        gtk_widget_add_css_class(titleLabel, "title")
+        subtitleLabel = Toolkit.label("")
+        for (label, style) in [(titleLabel!, "title"), (subtitleLabel!, "subtitle")] {
+            gtk_label_set_xalign(label.opaque, 0.5)
+            gtk_widget_add_css_class(label, style)
+        }
+        let titles = Toolkit.box(GTK_ORIENTATION_VERTICAL, spacing: 0).add(titleLabel, subtitleLabel)
+        gtk_widget_set_valign(titles, GTK_ALIGN_CENTER)
         spinner = gtk_spinner_new()!
         backButton = Toolkit.button("go-previous-symbolic", "Back (Escape)") { [self] in show("grid") }
         let save = Toolkit.button("document-save-symbolic", "Download (Control-S)") { [self] in self.save() }
@@ -97,7 +104,7 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         let list = Toolkit.button("view-list-symbolic", "Downloads (Control-D)") { [self] in downloads.toggle() }
         for widget in [backButton!, spinner!] { gtk_header_bar_pack_start(header.opaque, widget) }
         for widget in [settings, list, save] { gtk_header_bar_pack_end(header.opaque, widget) }
-        gtk_header_bar_set_title_widget(header.opaque, titleLabel)
+        gtk_header_bar_set_title_widget(header.opaque, titles)
         return header
     }
 
@@ -196,14 +203,18 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         case "status": status.focus()
         default:
             viewer.bound.clearImage()
+            prefetcher.stopAll()
             setTitle(grid.pictures.isEmpty ? options.url.host ?? "" : "\(grid.pictures.count) pictures")
             grid.focus()
         }
     }
 
-    private func setTitle(_ text: String) {
+    /// Shows a title. The details have a line of their own, because a narrow window shortens a long title.
+    private func setTitle(_ text: String, _ details: String = "") {
         gtk_label_set_text(titleLabel.opaque, Toolkit.printable(text))
-        gtk_window_set_title(window.of(), Toolkit.printable(text))
+        gtk_label_set_text(subtitleLabel.opaque, details)
+        subtitleLabel.show(!details.isEmpty)
+        gtk_window_set_title(window.of(), Toolkit.printable(details.isEmpty ? text : "\(text) (\(details))"))
     }
 
     // MARK: Requests
@@ -260,20 +271,21 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         shown = position
         show("viewer")
         let url = pictures[position]
-        setTitle("\(url.lastPathComponent) (\(position + 1) of \(pictures.count))")
+        setTitle(url.lastPathComponent, "\(position + 1) of \(pictures.count)")
         gtk_picture_set_alternative_text(viewer.opaque, Toolkit.printable(url.lastPathComponent))
         gtk_label_set_text(viewerMessage.opaque, "")
         grid.select(position)
-        prefetcher.stopAll()
         viewer.bound.setImage(
-            ImageRequest(url), placeholder: .icon("image-x-generic-symbolic"), failure: .icon("image-missing-symbolic"),
+            ImageRequest(url), placeholder: .icon("image-x-generic-symbolic"), failure: .icon("dialog-warning-symbolic"),
             showsPreviews: true, by: downloader
         ) { [weak self] result in
             guard let self else { return }
             if case .failure(let error) = result {
                 gtk_label_set_text(viewerMessage.opaque, Toolkit.printable(Explanation.sentence(for: error)))
             }
-            // Load the neighbours in the form in which the viewer will request them.
+            // Load the neighbours in the form in which the viewer will request them. Earlier neighbours are not needed, but
+            // this picture may have been one of them until now.
+            prefetcher.stopAll()
             let neighbours = [position + 1, position - 1].filter(pictures.indices.contains)
             prefetcher.startPrefetching(
                 neighbours.map { Widget.imageRequest(for: ImageRequest(pictures[$0]), in: self.viewer.bound) })
@@ -287,9 +299,6 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
     }
 
     private func watchNetwork() {
-        // This machine is always reachable, whatever its names resolve to (RFC 6761, section 6.3).
-        let host = options.url.host?.lowercased() ?? ""
-        guard host != "localhost", !host.hasSuffix(".localhost") else { return }
         reachability.reachabilityStatusChangeHandler = { [weak self] status in
             MainActor.assumeIsolated {
                 guard let self else { return }

@@ -13,6 +13,8 @@ import Foundation
     private let view: WidgetPointer
     /// The cells that have a picture, by its position.
     private var cells: [Int: WidgetPointer] = [:]
+    /// Whether the selected picture will get the focus, when its cell exists.
+    private var isFocusing = false
 
     init(_ downloader: ImageDownloader, onActivate activate: @escaping @MainActor (Int) -> Void) {
         let factory = gtk_signal_list_item_factory_new()!
@@ -23,7 +25,9 @@ import Foundation
         convoy_set_label(view, "Pictures")
         widget = gtk_scrolled_window_new()!.expanding()
         gtk_scrolled_window_set_child(widget.opaque, view)
-        Toolkit.connect(view, "activate") { position in activate(Int(UInt32(truncatingIfNeeded: position))) }
+        Toolkit.connect(view, "activate") { [unowned self] position in
+            activate(isFocusing ? selected : Int(UInt32(truncatingIfNeeded: position)))
+        }
         let signals = UnsafeMutableRawPointer(factory)
         Toolkit.connect(signals, "setup") { item in
             gtk_list_item_set_child(OpaquePointer(bitPattern: item), Cell.make().box)
@@ -36,7 +40,7 @@ import Foundation
             let url = pictures[position]
             cell.show(url.lastPathComponent)
             cell.picture.bound.setImage(
-                from: url, placeholder: .icon("image-x-generic-symbolic"), failure: .icon("image-missing-symbolic"),
+                from: url, placeholder: .icon("image-x-generic-symbolic"), failure: .icon("dialog-warning-symbolic"),
                 transition: .crossFade(), by: downloader
             ) { result in
                 if case .failure(let error) = result { cell.show(url.lastPathComponent, error) }
@@ -69,13 +73,15 @@ import Foundation
         gtk_widget_activate_action_variant(view, "list.scroll-to-item", g_variant_new_uint32(UInt32(position)))
         // The cell may exist only after the next layout.
         var frames = 0
+        isFocusing = true
         Toolkit.poll(view) { [weak self] in
             frames += 1
-            guard let self, selected == position, frames < 30 else { return true }
-            guard let item = cells[position].flatMap({ gtk_widget_get_parent($0) }), gtk_widget_get_mapped(item) != 0 else {
-                return false
-            }
-            gtk_widget_grab_focus(item)
+            guard let self else { return true }
+            let item = cells[position].flatMap { gtk_widget_get_parent($0) }
+            let isShown = item.map { gtk_widget_get_mapped($0) != 0 } ?? false
+            guard isShown || selected != position || frames >= 30 else { return false }
+            if let item, isShown, selected == position { gtk_widget_grab_focus(item) }
+            isFocusing = false
             return true
         }
     }

@@ -28,6 +28,10 @@ import Testing
         #expect(seen.number("rowsAfterEmptying") == 0)
         #expect(seen.number("alertsForTwo") == 1)
         #expect(seen.number("alertsForCancelled") == 0)
+        #expect((seen["alertTitle"] as? String)?.isEmpty == false)
+        #expect(
+            seen["alertText"] as? String == "The request was not retried: the maximum number of retries was reached.",
+            "\(seen["alertTitle"] ?? ""): \(seen["alertText"] ?? "")")
         #expect(seen.number("eventLines") == 100)
         #expect(seen["firstEventLine"] as? String == "line 2900")
         #expect(seen["followsWhileScrolledAway"] as? Bool == false)
@@ -57,6 +61,8 @@ import Testing
         #expect(seen["failureIcon"] as? String == "image-missing")
         #expect(seen.isTrue("isFading"))
         #expect(seen.number("mixtures") > 0)
+        #expect(seen.isTrue("fadesWhileGrowing"), "a larger size stops the transition")
+        #expect(seen.number("grownWidth") >= 500)
         #expect(seen.number("frames") == 2)
         #expect(seen.isTrue("restsWhileHidden"))
         #expect(seen["buttonPictures"] as? [Int] == [10, 11, 13, 12, 14])
@@ -79,10 +85,13 @@ import Testing
         #expect(seen.number("grownCalls") == 1, "decoding again calls no completion")
         #expect(seen.isTrue("isFill"))
         #expect(seen.isTrue("prefetchHit"))
+        #expect((150..<900).contains(seen.number("longerSide")))
+        #expect(seen.number("prefetchWidth") == seen.number("longerSide"))
         #expect(seen.number("prefetchRequests") == 2)
         #expect(seen.isTrue("keepsOwnSize"))
         #expect(seen.number("naturalHits") == 3)
         #expect(seen.number("naturalRequests") == 2)
+        #expect(seen.isTrue("keepsPlaceholder"))
         #expect(seen.number("repeatedRequests") == 1)
         #expect(seen["repeatedCalls"] as? [Int] == [9])
     }
@@ -106,6 +115,9 @@ import Testing
         #expect(descriptors[2] <= descriptors[0] + 4, "\(descriptors)")
         let allocated = try #require(seen["allocated"] as? [Int])
         #expect(allocated[2] - allocated[1] < 1 << 20, "\(allocated)")
+        let objects = try #require(seen["objects"] as? [Int])
+        #expect(objects.count == 3 && objects[0] > 100)
+        #expect(seen["grownObjects"] as? [String: Int] == [:], "\(objects)")
     }
 
     @Test func `the main loop stays responsive while a thousand pictures scroll`() throws {

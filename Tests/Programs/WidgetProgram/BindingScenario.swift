@@ -208,6 +208,16 @@ import FoundationNetworking
         return dialogs
     }
 
+    private static func texts(of dialog: UnsafeMutableRawPointer) -> (title: String, text: String) {
+        func text(_ name: String) -> String {
+            var value = GValue()
+            g_object_get_property(dialog.assumingMemoryBound(to: GObject.self), name, &value)
+            defer { g_value_unset(&value) }
+            return g_value_get_string(&value).map { String(cString: $0) } ?? ""
+        }
+        return (text("text"), text("secondary-text"))
+    }
+
     private static func alerts(_ server: TestServer, _ result: inout [String: Any]) async throws {
         let window = TestWindow()
         try await window.show()
@@ -229,6 +239,21 @@ import FoundationNetworking
             gtk_dialog_response(
                 UnsafeMutableRawPointer(dialogs()[0]).assumingMemoryBound(to: GtkDialog.self), GTK_RESPONSE_CLOSE.rawValue)
         }
+        close()
+        try await Scenario.wait("the alert to be gone") { dialogs().isEmpty }
+
+        // The failure reason of an error that was not retried begins with its description.
+        let stopped = try TestServer()
+        stopped.stop()
+        let refused = HTTPRequestOperation(request: URLRequest(url: stopped.url("/")))
+        refused.retryPolicy = RetryPolicy(maximumRetryCount: 0)
+        parent.showAlert(onErrorOf: refused)
+        refused.start()
+        try? await refused.finished()
+        try await Scenario.wait("the alert of a refused connection") { dialogs().count == 1 }
+        let texts = texts(of: dialogs()[0])
+        result["alertTitle"] = texts.title
+        result["alertText"] = texts.text
         close()
         try await Scenario.wait("the alert to be gone") { dialogs().isEmpty }
 

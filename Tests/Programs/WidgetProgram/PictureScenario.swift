@@ -3,6 +3,7 @@ import CGTK
 import ConvoyGTK
 import ConvoyImage
 import ConvoyOperations
+import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
@@ -17,6 +18,7 @@ import FoundationNetworking
         var result: [String: Any] = [:]
         try await placeholders(server, downloader, window, &result)
         try await transitions(server, downloader, window, &result)
+        try await growth(server, downloader, window, &result)
         try await animation(server, downloader, window, &result)
         try await button(server, downloader, window, &result)
         try await release(server, downloader, window, &result)
@@ -85,6 +87,41 @@ import FoundationNetworking
             return NumberedPicture.number(shownBy: cell) == 2
         }
         result["mixtures"] = mixtures
+    }
+
+    /// Enlarges a widget while its picture fades in.
+    private static func growth(
+        _ server: TestServer, _ downloader: ImageDownloader, _ window: TestWindow, _ result: inout [String: Any]
+    ) async throws {
+        let gate = TestServer.Gate()
+        let whole = TestServer.Response.bytes(NumberedPicture.bitmap(4, side: 900), type: "image/bmp")
+        let isFirst = Locked(true)
+        server.route(nil, "/4.bmp") { _ in
+            isFirst.withLock { first in
+                defer { first = false }
+                return first ? whole : whole.held(by: gate)
+            }
+        }
+        let cell = picture(window)
+        let widget = cell.pointer.assumingMemoryBound(to: GtkWidget.self)
+        gtk_widget_set_halign(widget, GTK_ALIGN_START)
+        try await Scenario.wait("the cell") { gtk_widget_get_mapped(widget) != 0 }
+        var isComplete = false
+        cell.setImage(from: server.url("/4.bmp"), transition: .crossFade(0.5), by: downloader) { _ in isComplete = true }
+        try await Scenario.wait("the answer") { isComplete }
+        gtk_widget_set_size_request(widget, 500, 500)
+        // The larger picture has not arrived.
+        do {
+            try await Scenario.wait("the end of the transition", seconds: 8) { NumberedPicture.number(shownBy: cell) == 4 }
+            result["fadesWhileGrowing"] = true
+        } catch {}
+        gate.open()
+        func width() -> Int {
+            Int(gdk_paintable_get_intrinsic_width(gtk_picture_get_paintable(OpaquePointer(cell.pointer))))
+        }
+        do { try await Scenario.wait("the larger picture", seconds: 8) { width() >= 500 } } catch {}
+        result["grownWidth"] = width()
+        window.remove(cell)
     }
 
     private static func animation(
@@ -190,9 +227,7 @@ import FoundationNetworking
             let cell = picture(window)
             living.watch(cell)
             cell.setImage(from: server.url("/held.bmp"), by: downloader) { _ in calls += 1 }
-            gtk_box_remove(
-                UnsafeMutableRawPointer(window.box).assumingMemoryBound(to: GtkBox.self),
-                cell.pointer.assumingMemoryBound(to: GtkWidget.self))
+            window.remove(cell)
         }
         result["livingPictures"] = living.count
         try await Scenario.wait("the loads to be released") { PictureLoads.count == 0 }

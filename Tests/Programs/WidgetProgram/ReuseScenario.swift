@@ -53,6 +53,7 @@ import Foundation
         let living = LivingWidgets()
         var allocated: [Int] = []
         var descriptors: [Int] = []
+        var objects: [[String: Int]] = []
         var result: [String: Any] = [:]
         var (wrong, looks, settled, completions) = (0, 0, 0, 0)
         for _ in 0..<3 {
@@ -67,6 +68,10 @@ import Foundation
             try await Scenario.wait("all loads to be released") { PictureLoads.count == 0 }
             allocated.append(ProcessMeters.allocatedBytes)
             descriptors.append(ProcessMeters.openDescriptors)
+            // The pictures in memory differ from round to round. Only the two placeholders remain.
+            downloader.cache?.removeAll()
+            try await Scenario.wait("the pictures to be released") { ObjectCounts.all["GdkPixbuf"] ?? 0 <= 2 }
+            objects.append(ObjectCounts.all)
         }
         result["wrong"] = wrong
         result["looks"] = looks
@@ -75,6 +80,8 @@ import Foundation
         result["living"] = living.count
         result["allocated"] = allocated
         result["descriptors"] = descriptors
+        result["objects"] = objects.map { $0.values.reduce(0, +) }
+        result["grownObjects"] = objects[2].filter { $0.value > objects[1][$0.key] ?? 0 }
         return result
     }
 

@@ -58,6 +58,12 @@ import Foundation
         return Widget(child)
     }
 
+    func remove(_ child: Widget) {
+        gtk_box_remove(
+            UnsafeMutableRawPointer(box).assumingMemoryBound(to: GtkBox.self),
+            child.pointer.assumingMemoryBound(to: GtkWidget.self))
+    }
+
     func show() async throws {
         gtk_window_present(pointer)
         let widget = window

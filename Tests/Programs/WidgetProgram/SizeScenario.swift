@@ -84,6 +84,9 @@ import Foundation
         var isComplete = false
         picture.setImage(from: server.url("/2.bmp"), by: downloader) { _ in isComplete = true }
         result["prefetchHit"] = isComplete && NumberedPicture.number(shownBy: picture) == 2
+        // A square picture that covers the widget has its longer side.
+        result["prefetchWidth"] = shownWidth(picture)
+        result["longerSide"] = request.size.map { max($0.width, $0.height) } ?? 0
         result["prefetchRequests"] = server.requests.count
         let own = ImageRequest(server.url("/2.bmp"), size: ImageSize(width: 7, height: 7))
         result["keepsOwnSize"] = Widget.imageRequest(for: own, in: picture).size == own.size
@@ -125,6 +128,12 @@ import Foundation
         gtk_widget_set_size_request(pointer(picture), 64, 64)
         try await window.show()
         var calls: [Int] = []
+        func shown() -> OpaquePointer? { gtk_picture_get_paintable(OpaquePointer(picture.pointer)) }
+        // A repeated request does not draw its placeholder again.
+        picture.setImage(from: server.url("/1.bmp"), placeholder: .icon("image-missing"), by: downloader)
+        let placeholder = shown()
+        picture.setImage(from: server.url("/1.bmp"), placeholder: .icon("image-missing"), by: downloader)
+        result["keepsPlaceholder"] = placeholder != nil && shown() == placeholder
         for call in 0..<10 {
             if call % 2 == 1 { picture.clearImage() }
             picture.setImage(from: server.url("/1.bmp"), by: downloader) { _ in calls.append(call) }

@@ -7,6 +7,7 @@ import ConvoyGTK
 import Foundation
 
 let arguments = Array(CommandLine.arguments.dropFirst())
+if arguments.first == "reuse" { ObjectCounts.start() }
 guard gtk_init_check() != 0 else {
     print("there is no display")
     exit(2)
