@@ -13,6 +13,9 @@ enum ImageColorSpace: Hashable, Sendable {
     /// The size of the largest profile that is used. Profiles with tables for printing are smaller.
     static let mostProfileBytes = 4 << 20
 
+    /// The size of the profile.
+    fileprivate var byteCount: Int { if case .profile(let data) = self { data.count } else { 0 } }
+
     /// Returns the space of a profile in a body; nil if the profile is too large.
     static func profile(of body: ImageBytes, _ range: Range<Int>) throws(ImageFault) -> ImageColorSpace? {
         range.count <= mostProfileBytes ? .profile(Data(try body.array(range))) : nil
@@ -50,6 +53,10 @@ final class ColorConversion: Sendable {
     /// change or the profile is invalid.
     private static let recent = Locked<[Key: ColorConversion?]>([:])
     private static let mostRecent = 16
+    /// The maximum size of the profiles that are kept, because hostile images can have large ones.
+    static let mostRecentBytes = 8 << 20
+    /// The size of the profiles that are kept.
+    static var recentBytes: Int { recent.withLock { $0.keys.reduce(0) { $0 + $1.space.byteCount } } }
 
     /// Returns an image in sRGB. If the profile is damaged or for other colours than those of the image, the image is
     /// unchanged.
@@ -81,7 +88,8 @@ final class ColorConversion: Sendable {
         if let known = recent.withLock({ $0[key] }) { return known }
         let made = make(key)
         recent.withLock { recent in
-            if recent.count >= mostRecent { recent = [:] }
+            let size = recent.keys.reduce(key.space.byteCount) { $0 + $1.space.byteCount }
+            if recent.count >= mostRecent || size > mostRecentBytes { recent = [:] }
             recent[key] = .some(made)
         }
         return made

@@ -203,6 +203,12 @@ import Testing
             #expect(converted.pixels.count == opaque.pixels.count)
         }
         #expect(ColorConversion.convert(opaque, from: .profile(Data("nothing".utf8))) == opaque)
+        // Large profiles take a limited amount of memory.
+        for number in 0..<10 {
+            let large = profile + Data(repeating: UInt8(number), count: 3 << 20)
+            _ = ColorConversion.convert(opaque, from: .profile(large))
+            #expect((1...ColorConversion.mostRecentBytes).contains(ColorConversion.recentBytes))
+        }
     }
 
     @Test(.enabled(if: hasReference, "transicc is not installed"))
