@@ -142,5 +142,78 @@ import Testing
         rig.server.dropConnections()
         try await waitUntil("no more descriptors than before") { ProcessMeters.openDescriptors <= descriptors + 8 }
     }
+
+    /// Serves an image of 230 kB in parts, slowly, and with the faults of servers.
+    private static func answer(
+        _ request: RecordedRequest, _ body: Data, _ generator: inout SplitMix64
+    ) -> TestServer.Response {
+        let version = Int.random(in: 0..<8, using: &generator) == 0 ? "\"2\"" : "\"1\""
+        let start = request.headers["Range"].flatMap { Int($0.dropFirst(6).prefix { $0 != "-" }) }
+        var response = TestServer.Response.bytes(body, type: "image/bmp")
+        if let start, start < body.count, request.headers["If-Range"] == version,
+            Int.random(in: 0..<8, using: &generator) > 0
+        {
+            response = TestServer.Response.bytes(body.dropFirst(start), type: "image/bmp", status: 206)
+                .header("Content-Range", "bytes \(start)-\(body.count - 1)/\(body.count)")
+        }
+        response = response.header("ETag", version).header("Accept-Ranges", "bytes").bandwidth(bytesPerSecond: 8 << 20)
+        switch Int.random(in: 0..<12, using: &generator) {
+        case 0: return response.stalls(afterBytes: 100_000)
+        case 1: return response.truncated(afterBytes: 120_000)
+        case 2: return response.resets(afterBytes: 90_000)
+        default: return response
+        }
+    }
+
+    @Test func `each of 400 loads that are cancelled and resumed ends once, with its own image`() async throws {
+        let seed = UInt64.random(in: 0...999_999_999)
+        print("ImageStormTests: seed \(seed)")
+        let rig = try ImageRig(cache: nil, limit: 5) { $0.totalTimeout = 0.7 }
+        let bodies = try (0..<10).map {
+            try Samples.plain("bmp", width: 320, height: 240, color: UInt32($0) << 8 | 0xFF)
+        }
+        let random = Locked(SplitMix64(seed: seed))
+        rig.server.route(nil, "/*") { request in
+            let body = bodies[(Int(request.path.dropFirst()) ?? 0) % bodies.count]
+            return random.withLock { Self.answer(request, body, &$0) }
+        }
+        let counts = Counts()
+        let loads = 400
+        await withTaskGroup(of: Void.self) { group in
+            for thread in 0..<4 {
+                group.addTask {
+                    var generator = SplitMix64(seed: seed &+ UInt64(thread))
+                    for _ in 0..<(loads / 4) {
+                        let number = Int.random(in: 0..<bodies.count, using: &generator)
+                        var request = rig.request("/\(number)")
+                        if Bool.random(using: &generator) { request.size = ImageSize(width: 30, height: 30) }
+                        let receipt = load(request, number, rig, rig.queue, counts, false)
+                        counts.live.withLock { $0.append(WeakReceipt(receipt: receipt)) }
+                        try? await Task.sleep(for: .milliseconds(Int.random(in: 0..<30, using: &generator)))
+                        if Int.random(in: 0..<3, using: &generator) > 0, receipt.cancel() {
+                            counts.cancels.add(1, ordering: .relaxed)
+                        }
+                    }
+                }
+            }
+        }
+        try await waitUntil("all ends") {
+            counts.completions.load(ordering: .relaxed) + counts.cancels.load(ordering: .relaxed) >= loads
+        }
+        try await rig.waitUntilIdle()
+        // The bytes of cancelled loads are kept only until their time limits.
+        try await waitUntil("the end of all transfers") { rig.downloader.jobs.withLock { $0.shared.isEmpty } }
+        rig.queue.sync {}
+        let (completions, cancels) = (counts.completions.load(ordering: .relaxed), counts.cancels.load(ordering: .relaxed))
+        let failures = counts.failures.load(ordering: .relaxed)
+        let resumed = rig.server.requests.count { $0.headers["Range"] != nil }
+        print(
+            "ImageStormTests: \(completions) completions, \(failures) of them failures, \(cancels) cancels, "
+                + "\(resumed) resumed")
+        #expect(completions + cancels == loads && counts.wrong.load(ordering: .relaxed) == 0, "seed \(seed)")
+        #expect(completions - failures > 20 && cancels > 20 && resumed > 0)
+        #expect(rig.downloader.activeDownloadCount == 0 && rig.downloader.waitingDownloadCount == 0)
+        try await waitUntil("no receipt left") { counts.live.withLock { $0.allSatisfy { $0.receipt == nil } } }
+    }
 }
 #endif
