@@ -6,12 +6,12 @@ import Foundation
 ///
 /// gdk-pixbuf converts such colours without the profile, after which the original colours are unknown.
 enum CMYKDecoder {
-    /// Returns an image in sRGB; nil if it has no profile that describes inks.
+    /// Returns an image in sRGB, as stored and at a fraction of its size; nil if it has no profile that describes inks.
     static func image(
         _ layout: ImageLayout, _ pieces: [ImageLayout.Piece], in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
     ) throws(ImageFault) -> Image? {
-        guard let colors = layout.printColors,
-            let conversion = ColorConversion.conversion(from: colors.space, isInverted: colors.isInverted)
+        guard let inks = layout.inks, let space = layout.colorSpace,
+            let conversion = ColorConversion.conversion(from: space, inks)
         else { return nil }
         let stored = ImageSize(width: layout.width, height: layout.height)
         let divisor = decoding.divisor(of: stored)
@@ -30,11 +30,7 @@ enum CMYKDecoder {
         }
         if decoding.isCancelled() { throw .cancelled }
         guard isDecoded != 0 else { throw .decoder("The JPEG cannot be decoded.") }
-        let image = Image(format: .jpeg, width: size.width, height: size.height, hasAlpha: false, pixels: pixels)
-        let orientation = decoding.appliesOrientation ? colors.orientation : .upright
-        // The target depends on the full size, not on the size at which the image was decoded.
-        let target = decoding.target(of: stored.turned(orientation)).turned(orientation)
-        return ImageScaler.reduce(image, to: target).turned(upright: orientation)
+        return Image(format: .jpeg, width: size.width, height: size.height, hasAlpha: false, pixels: pixels)
     }
 
     private static func withBytes<Result>(

@@ -41,7 +41,7 @@ final class ColorConversion: Sendable {
         /// Red, green and blue, and possibly alpha.
         case screen(channels: Int)
         /// Cyan, magenta, yellow and black.
-        case inks(isInverted: Bool)
+        case inks(ImageInks)
     }
 
     private struct Key: Hashable {
@@ -75,8 +75,8 @@ final class ColorConversion: Sendable {
     }
 
     /// Returns the conversion of cyan, magenta, yellow and black; nil if the space is not one of inks.
-    static func conversion(from space: ImageColorSpace, isInverted: Bool) -> ColorConversion? {
-        conversion(for: Key(space: space, samples: .inks(isInverted: isInverted)))
+    static func conversion(from space: ImageColorSpace, _ inks: ImageInks) -> ColorConversion? {
+        conversion(for: Key(space: space, samples: .inks(inks)))
     }
 
     /// Converts pixels with four inks to pixels with red, green and blue.
@@ -118,8 +118,8 @@ final class ColorConversion: Sendable {
             let isGrey = space == cmsSigGrayData
             let input = convoy_color_format(isGrey ? 1 : 0, Int32(channels) - (isGrey ? 1 : 3))
             return (input, convoy_color_format(0, Int32(channels) - 3))
-        case .inks(let isInverted) where space == cmsSigCmykData:
-            return (convoy_ink_format(isInverted ? 1 : 0), convoy_color_format(0, 0))
+        case .inks(let inks) where space == cmsSigCmykData:
+            return (convoy_ink_format(inks == .inverted ? 1 : 0), convoy_color_format(0, 0))
         default: return nil
         }
     }

@@ -41,9 +41,11 @@ extension ImageDecoding {
     func reduce(_ image: Image) -> Image { ImageScaler.reduce(image, to: target(of: image.size)) }
 
     /// Reduces a decoded image to the requested size, turns it upright and converts its colours.
-    func finish(_ image: Image, _ layout: ImageLayout) -> Image {
+    ///
+    /// - Parameter whole: The stored size, on which the target depends; nil for that of the image.
+    func finish(_ image: Image, _ layout: ImageLayout, whole: ImageSize? = nil) -> Image {
         let orientation = appliesOrientation ? layout.orientation : .upright
-        let target = target(of: image.size.turned(orientation)).turned(orientation)
+        let target = target(of: (whole ?? image.size).turned(orientation)).turned(orientation)
         let reduced = ColorConversion.convert(ImageScaler.reduce(image, to: target), from: layout.colorSpace)
         return reduced.turned(upright: orientation)
     }
@@ -96,24 +98,33 @@ enum ImageDecoder {
     private static func still(
         _ layout: ImageLayout, _ pieces: [ImageLayout.Piece], in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
     ) throws(ImageFault) -> Image {
-        if let image = try CMYKDecoder.image(layout, pieces, in: body, decoding) { return image }
+        if layout.format == .jpeg { return try jpeg(layout, pieces, in: body, decoding) }
         var pixbuf = try pixbuf(layout, pieces, in: body, decoding)
         var layout = layout
-        if layout.colorSpace == nil, !layout.hasInks { layout.colorSpace = profile(of: pixbuf) }
-        // Orientations 5 to 8 swap the width and the height.
-        let orientation = gdk_pixbuf_get_option(pixbuf, "orientation").flatMap { Int(String(cString: $0)) } ?? 1
-        let isTurned = decoding.appliesOrientation && orientation >= 5
+        if layout.colorSpace == nil { layout.colorSpace = profile(of: pixbuf) }
         if decoding.appliesOrientation, let upright = gdk_pixbuf_apply_embedded_orientation(pixbuf) {
             convoy_pixbuf_unref(pixbuf)
             pixbuf = upright
         }
-        let image = try image(taking: pixbuf, layout)
-        guard layout.format == .jpeg else { return decoding.finish(image, layout) }
-        // The target depends on the full size, not on the size at which the image was decoded.
-        let whole = ImageSize(
-            width: isTurned ? layout.height : layout.width, height: isTurned ? layout.width : layout.height)
-        let reduced = ImageScaler.reduce(image, to: decoding.target(of: whole))
-        return ColorConversion.convert(reduced, from: layout.colorSpace)
+        return decoding.finish(try image(taking: pixbuf, layout), layout)
+    }
+
+    private static func jpeg(
+        _ layout: ImageLayout, _ pieces: [ImageLayout.Piece], in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
+    ) throws(ImageFault) -> Image {
+        var layout = layout
+        var converted: Image?
+        if layout.inks != nil {
+            converted = try CMYKDecoder.image(layout, pieces, in: body, decoding)
+            // The space is not one of the decoded colours.
+            layout.colorSpace = nil
+        }
+        let image =
+            if let converted { converted } else {
+                try image(taking: try pixbuf(layout, pieces, in: body, decoding), layout)
+            }
+        // The image may have been decoded at a fraction of its size.
+        return decoding.finish(image, layout, whole: ImageSize(width: layout.width, height: layout.height))
     }
 
     /// Returns the colour space that the decoder found in a body.

@@ -120,10 +120,7 @@ extension ImageLayout {
                 offset += 2
             case 0xD9:
                 guard let size, scans > 0 else { throw .malformed("no frame") }
-                var layout = ImageLayout(
-                    .jpeg, width: size.width, height: size.height, pieces: [.range(0..<(offset + 2))])
-                try layout.readInks(segments, body)
-                return layout
+                return try .jpeg(body, size, segments, segments.pieces(to: offset + 2))
             case 0x00, 0xD8:
                 throw .malformed("misplaced marker")
             default:
@@ -140,7 +137,7 @@ extension ImageLayout {
                     try detail.readFrame(body, at: offset + 4, isProgressive: marker == 0xC2)
                 }
                 if marker == 0xDA { try detail.readScan(body, at: offset + 4) }
-                try segments.read(body, marker: marker, (offset + 4)..<(offset + 2 + length))
+                try segments.read(body, marker: marker, offset..<(offset + 2 + length))
                 offset += 2 + length
                 if marker == 0xDA {
                     scans += 1
@@ -150,9 +147,7 @@ extension ImageLayout {
                         scans <= limits.maximumPassedPixelCount / (size.width * size.height)
                     else { throw .scans(scans, size.width, size.height) }
                     if !requiresEndMarker, detail.isComplete, isLastScan(body, at: offset) {
-                        var layout = ImageLayout.jpeg(withoutEnd: body, size)
-                        try layout.readInks(segments, body)
-                        return layout
+                        return try .jpeg(withoutEnd: body, size, segments)
                     }
                     offset = try afterScan(body, at: offset)
                 }
@@ -160,9 +155,14 @@ extension ImageLayout {
         }
     }
 
-    private mutating func readInks(_ segments: JPEGSegments, _ body: ImageBytes) throws(ImageFault) {
-        hasInks = segments.componentCount == 4
-        printColors = try segments.printColors(in: body)
+    private static func jpeg(
+        _ body: ImageBytes, _ size: (width: Int, height: Int), _ segments: JPEGSegments, _ pieces: [Piece]
+    ) throws(ImageFault) -> ImageLayout {
+        var layout = ImageLayout(.jpeg, width: size.width, height: size.height, pieces: pieces)
+        layout.orientation = segments.orientation
+        layout.colorSpace = try segments.space(in: body)
+        layout.inks = segments.inks
+        return layout
     }
 
     private static let maximumScans = 100
@@ -180,13 +180,14 @@ extension ImageLayout {
     /// Returns the layout of a JPEG that ends with the data of a scan.
     ///
     /// libjpeg fills missing data with grey. If bytes that follow the data change the image, some of its data is missing.
-    private static func jpeg(withoutEnd body: ImageBytes, _ size: (width: Int, height: Int)) -> ImageLayout {
-        let end = body.starts(with: [0xFF], at: body.count - 1) ? body.count - 1 : body.count
+    private static func jpeg(
+        withoutEnd body: ImageBytes, _ size: (width: Int, height: Int), _ segments: JPEGSegments
+    ) throws(ImageFault) -> ImageLayout {
+        let pieces = segments.pieces(to: body.starts(with: [0xFF], at: body.count - 1) ? body.count - 1 : body.count)
         let marker: [UInt8] = [0xFF, 0xD9]
-        var layout = ImageLayout(
-            .jpeg, width: size.width, height: size.height, pieces: [.range(0..<end), .bytes(marker)])
+        var layout = try jpeg(body, size, segments, pieces + [.bytes(marker)])
         let excess = (0..<64).map { UInt8(($0 * 37 + 90) % 254) }
-        layout.checkPieces = [.range(0..<end), .bytes(excess + marker)]
+        layout.checkPieces = pieces + [.bytes(excess + marker)]
         return layout
     }
 

@@ -45,10 +45,8 @@ struct ImageLayout {
     var orientation = ImageOrientation.upright
     /// The colour space, unless the decoder reports it.
     var colorSpace: ImageColorSpace?
-    /// Whether the image has cyan, magenta, yellow and black, which the decoder converts without a profile.
-    var hasInks = false
-    /// The profile of an image with inks.
-    var printColors: PrintColors?
+    /// The samples of an image in cyan, magenta, yellow and black, which the decoder converts without a profile.
+    var inks: ImageInks?
     /// The frames of an animated WebP, which are decoded one by one.
     var frames: [WebPFrame] = []
 

@@ -204,6 +204,22 @@ import Testing
         }
     }
 
+    @Test(arguments: [1, 3, 4])
+    func `parts of a profile with wrong numbers do not reach the decoder`(componentCount: Int) throws {
+        let blocks = [[UInt8](repeating: 90, count: componentCount)]
+        let plain = try #require(try decode(Body(blocks: blocks).data))
+        let numbers = [0, 1, 2, 3, 128, 255]
+        for count in numbers {
+            for (first, second) in [(3, 1), (0, 255), (255, 1), (2, 2), (1, 0)] {
+                var body = Body(blocks: blocks)
+                body.segments = Body.part(first, of: count, Data(repeating: 7, count: 60_000))
+                body.segments += Body.part(second, of: count, Data(repeating: 7, count: 900))
+                body.segments += Body.segment(0xE1, Data("Exif\0\0II*\0".utf8) + Data(repeating: 0xFF, count: 40))
+                #expect(try decode(body.data) == plain, "\(first), \(second) of \(count)")
+            }
+        }
+    }
+
     @Test func `damaged JPEGs with inks never cause a crash`() throws {
         let whole = Body(blocks: Self.inks, adobe: 0, profile: try Self.profile(), partSize: 2000).data
         let head = try #require(whole.range(of: Data([0xFF, 0xDB]))).lowerBound

@@ -40,6 +40,10 @@ import Testing
                 body, flag: 8, "EXIF", bigEndian ? exif : Data("Exif\0\0".utf8) + exif,
                 size: ImageSize(width: Samples.width, height: Samples.height))
         }
+        if format == .jpeg {
+            body.insert(contentsOf: CMYKTests.Body.segment(0xE1, Data("Exif\0\0".utf8) + exif), at: 2)
+            return body
+        }
         // The chunk may precede or follow the pixels.
         let place = bigEndian ? body.count - 12 : 33
         body.insert(contentsOf: chunk("eXIf", exif), at: place)
@@ -60,8 +64,8 @@ import Testing
         }
     }
 
-    @Test(arguments: [ImageFormat.png, .webp].filter(Samples.formats.contains), Array(1...8))
-    func `a PNG or WebP is turned upright by its EXIF orientation`(format: ImageFormat, orientation: Int) throws {
+    @Test(arguments: [ImageFormat.png, .jpeg, .webp].filter(Samples.formats.contains), Array(1...8))
+    func `an image is turned upright by its EXIF orientation`(format: ImageFormat, orientation: Int) throws {
         var plain = ImageResponseSerializer()
         plain.appliesOrientation = false
         for bigEndian in [false, true] {
