@@ -11,8 +11,8 @@ enum ImageInks {
 
 /// The segments of a JPEG that describe its colours and its orientation.
 ///
-/// The decoder gets neither these segments nor comments: gdk-pixbuf 2.42 writes out of bounds if the parts of a profile
-/// have wrong numbers.
+/// The decoder gets neither these segments nor comments: gdk-pixbuf 2.42 writes out of bounds if another segment is between
+/// the parts of a profile.
 struct JPEGSegments {
     /// The number of components, such as red, green and blue.
     var componentCount = 0
