@@ -272,8 +272,8 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         show("viewer")
         let url = pictures[position]
         setTitle(url.lastPathComponent, "\(position + 1) of \(pictures.count)")
-        gtk_picture_set_alternative_text(viewer.opaque, Toolkit.printable(url.lastPathComponent))
-        gtk_label_set_text(viewerMessage.opaque, "")
+        convoy_set_label(viewer, Toolkit.printable(url.lastPathComponent))
+        showMessage("")
         grid.select(position)
         viewer.bound.setImage(
             ImageRequest(url), placeholder: .icon("image-x-generic-symbolic"), failure: .icon("dialog-warning-symbolic"),
@@ -281,7 +281,7 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         ) { [weak self] result in
             guard let self else { return }
             if case .failure(let error) = result {
-                gtk_label_set_text(viewerMessage.opaque, Toolkit.printable(Explanation.sentence(for: error)))
+                showMessage(Explanation.sentence(for: error))
             }
             // Load the neighbours in the form in which the viewer will request them. Earlier neighbours are not needed, but
             // this picture may have been one of them until now.
@@ -290,6 +290,11 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
             prefetcher.startPrefetching(
                 neighbours.map { Widget.imageRequest(for: ImageRequest(pictures[$0]), in: self.viewer.bound) })
         }
+    }
+
+    private func showMessage(_ text: String) {
+        gtk_label_set_text(viewerMessage.opaque, Toolkit.printable(text))
+        viewerMessage.show(!text.isEmpty)
     }
 
     private func save() {

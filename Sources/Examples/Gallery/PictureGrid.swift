@@ -122,7 +122,7 @@ import Foundation
         let text = error.map { "\(name): \(Toolkit.printable(Explanation.sentence(for: $0)))" } ?? name
         gtk_label_set_text(caption.opaque, error.map(Explanation.words) ?? name)
         gtk_widget_set_tooltip_text(box, text)
-        gtk_picture_set_alternative_text(picture.opaque, name)
+        convoy_set_label(picture, name)
         // The item of the list has the focus, so its name is read.
         if let item = gtk_widget_get_parent(box) { convoy_set_label(item, text) }
     }
