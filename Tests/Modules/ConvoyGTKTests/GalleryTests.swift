@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test(arguments: [480, 1600], ["light", "dark"])
-    func `the error page and the downloads match the recorded screenshots`(width: Int, theme: String) throws {
+    func `the error page, the downloads and a failure match the recorded screenshots`(width: Int, theme: String) throws {
         let height = width == 480 ? 640 : 900
         let folder = try PictureFolder(count: 60)
         let options = ["--size", "\(width)x\(height)", "--\(theme)"]
@@ -151,6 +151,10 @@ import Testing
         try gallery.key("Right")
         try gallery.key("ctrl+s")
         try Screenshot.compare("gallery-downloads-\(theme)-\(width).png", width: width, height: height)
+        try gallery.key("ctrl+d")
+        try gallery.key("Return")
+        try gallery.waitForTitle("0001.bmp (2 of 60)")
+        try Screenshot.compare("gallery-viewer-\(theme)-\(width).png", width: width, height: height)
         gallery.process.stop()
     }
 
