@@ -24,6 +24,8 @@ struct JPEGSegments {
     /// The input of the decoder, up to a segment that it does not get.
     private var pieces: [ImageLayout.Piece] = []
     private var start = 0
+    /// The maximum number of pieces. A piece takes more memory than a segment of four bytes.
+    private static let mostPieces = 10_000
 
     private static let exif = Array("Exif\0\0".utf8)
     private static let profile = Array("ICC_PROFILE\0".utf8)
@@ -47,8 +49,9 @@ struct JPEGSegments {
         }
         // The markers of JFIF (APP0) and Adobe (APP14) determine the colours of the decoder.
         guard 0xE1...0xED ~= marker || marker == 0xEF || marker == 0xFE else { return }
-        pieces = pieces(to: segment.lowerBound)
+        if start < segment.lowerBound { pieces.append(.range(start..<segment.lowerBound)) }
         start = segment.upperBound
+        guard pieces.count <= Self.mostPieces else { throw .malformed("too many segments") }
     }
 
     /// Returns the input of the decoder up to an offset.

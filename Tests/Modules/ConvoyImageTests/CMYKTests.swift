@@ -226,6 +226,17 @@ import Testing
         #expect(try decode(body.data) == plain)
     }
 
+    @Test func `a JPEG with a million segments is refused`() throws {
+        var body = Body(blocks: [[90, 20, 200]])
+        let plain = try decode(body.data)
+        // A restart interval of zero, which the decoder gets, and a comment, which it does not get.
+        let pair = Body.segment(0xDD, Data([0, 0])) + Body.segment(0xFE, Data())
+        body.segments = Data((0..<1000).map { _ in pair }.joined())
+        #expect(try decode(body.data) == plain)
+        body.segments = Data((0..<500_000).map { _ in pair }.joined())
+        #expect(failure(body.data)?.localizedFailureReason == "The image is damaged: too many segments.")
+    }
+
     @Test func `damaged JPEGs with inks never cause a crash`() throws {
         let whole = Body(blocks: Self.inks, adobe: 0, profile: try Self.profile(), partSize: 2000).data
         let head = try #require(whole.range(of: Data([0xFF, 0xDB]))).lowerBound

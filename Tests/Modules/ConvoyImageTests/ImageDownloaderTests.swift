@@ -238,5 +238,36 @@ import Testing
         }
         #expect(server.requests.count == 1)
     }
+
+    @Test func `an image in memory covers a request for slightly fewer pixels`() async throws {
+        let rig = try ImageRig()
+        rig.server.route("/one", .bytes(try Samples.plain("png", width: 600, height: 400), type: "image/png"))
+        func covering(_ width: Int, _ height: Int, processors: [any ImageProcessor] = []) -> Int? {
+            rig.downloader.cachedImage(
+                covering: rig.request("/one", size: ImageSize(width: width, height: height), processors: processors))?
+                .image.width
+        }
+        _ = try await rig.downloader.image(for: rig.request("/one", size: ImageSize(width: 300, height: 300)))
+        #expect(covering(300, 300) == 300 && covering(150, 150) == 300 && covering(200, 300) == 300)
+        #expect(covering(301, 300) == nil && covering(149, 149) == nil)
+        #expect(covering(200, 200, processors: [ImageRounding.circle]) == nil)
+        _ = try await rig.downloader.image(for: rig.request("/one", size: ImageSize(width: 200, height: 200)))
+        #expect(covering(190, 190) == 200, "the smallest that suffices")
+        #expect(rig.downloader.cachedImage(for: rig.request("/one", size: ImageSize(width: 190, height: 190))) == nil)
+        // An image that was not reduced has all pixels for a larger size, too.
+        #expect(covering(900, 900) == nil)
+        _ = try await rig.downloader.image(for: rig.request("/one", size: ImageSize(width: 601, height: 500)))
+        #expect(covering(601, 500) == 600 && covering(900, 900) == 600)
+        rig.downloader.cache?.removeAll()
+        for (width, height, mode) in [(600, 401, ImageContentMode.fit), (700, 400, .fit), (600, 300, .fill)] {
+            var request = rig.request("/one", size: ImageSize(width: width, height: height))
+            request.contentMode = mode
+            _ = try await rig.downloader.image(for: request)
+            request.size = ImageSize(width: 900, height: 900)
+            #expect(rig.downloader.cachedImage(covering: request) == nil, "the image may have been reduced")
+        }
+        _ = try await rig.downloader.image(for: rig.request("/one"))
+        #expect(covering(500, 500) == 600)
+    }
 }
 #endif
