@@ -146,10 +146,13 @@ extension ImageLayout {
                     guard scans <= maximumScans,
                         scans <= limits.maximumPassedPixelCount / (size.width * size.height)
                     else { throw .scans(scans, size.width, size.height) }
-                    if !requiresEndMarker, detail.isComplete, isLastScan(body, at: offset) {
+                    do throws(ImageFault) {
+                        offset = try afterScan(body, at: offset)
+                    } catch {
+                        // No marker follows the scan.
+                        guard !requiresEndMarker, detail.isComplete else { throw error }
                         return try .jpeg(withoutEnd: body, size, segments)
                     }
-                    offset = try afterScan(body, at: offset)
                 }
             }
         }
@@ -166,16 +169,6 @@ extension ImageLayout {
     }
 
     private static let maximumScans = 100
-
-    /// Returns whether no marker follows a scan.
-    private static func isLastScan(_ body: ImageBytes, at start: Int) -> Bool {
-        do throws(ImageFault) {
-            _ = try afterScan(body, at: start)
-            return false
-        } catch {
-            return true
-        }
-    }
 
     /// Returns the layout of a JPEG that ends with the data of a scan.
     ///
