@@ -35,7 +35,7 @@ extension URLConnectionOperation {
         let decide: @Sendable (URLRequest?) -> Void = { [self] in follow($0, attempt, then) }
         let handler = redirectHandler
         let delegate = handler == nil ? delegate(interestedIn: .redirects) : nil
-        if handler != nil || delegate != nil { redirect.bodyConsent?.give() }
+        if handler != nil || delegate?.decidesForUser == true { redirect.bodyConsent?.give() }
         let isReplayed = proposed.httpBodyStream != nil && canReplay(proposed.httpBodyStream)
         guard handler != nil || delegate != nil || isReplayed else { return decide(proposed) }
         // The user's stream and handler may both block.

@@ -329,7 +329,10 @@ extension URLConnectionOperation: RequestConfigurable {
     /// Starts reporting events if new settings require it, and records which rarely used settings are set.
     final func beginToTell(_ settings: RequestSettings) {
         noteRareSettings(settings)
-        if settings.values.wantsTransactions { beginEvents(for: settings.values.eventMonitors) }
+        // `wantsTransactions` would copy all values.
+        if settings.values.collectsMetrics || !settings.values.eventMonitors.isEmpty {
+            beginEvents(for: settings.values.eventMonitors)
+        }
     }
 
     /// Returns a value that few operations have.

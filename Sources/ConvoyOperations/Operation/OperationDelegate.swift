@@ -25,6 +25,10 @@ package protocol OperationDelegate: AnyObject, Sendable {
         _ operation: URLConnectionOperation, willFollow request: URLRequest, after response: HTTPURLResponse?,
         decide: @escaping @Sendable (URLRequest?) -> Void)
 
+    /// Whether the answer to a redirect is the user's own decision, and thus the consent to send the body to another
+    /// origin.
+    var decidesForUser: Bool { get }
+
     /// Answers a challenge.
     func operation(
         _ operation: URLConnectionOperation, didReceive challenge: AuthenticationChallenge,
@@ -61,6 +65,7 @@ package protocol OperationDelegate: AnyObject, Sendable {
 /// Default implementations.
 extension OperationDelegate {
     package func willBegin(_ operation: URLConnectionOperation) throws {}
+    package var decidesForUser: Bool { true }
     package func newBodyStream(of operation: URLConnectionOperation) -> InputStream? { nil }
     package func operation(
         _ operation: URLConnectionOperation, willCache candidate: CacheCandidate
@@ -138,6 +143,8 @@ final class ForwardingDelegate: OperationDelegate {
         guard let operation = parent.operation, let delegate = operation.delegate else { return nil }
         return body(delegate, operation)
     }
+
+    var decidesForUser: Bool { ask { delegate, _ in delegate.decidesForUser } ?? true }
 
     func interests(in operation: URLConnectionOperation) -> OperationInterests {
         ask { $0.interests(in: $1).intersection([.redirects, .challenges]) } ?? []

@@ -23,6 +23,8 @@ final class OperationConnections: @unchecked Sendable {
         var operation: ScheduledOperation? { held?.takeUnretainedValue() ?? observed }
         /// Whether the end is being posted, or the operation has been released.
         var isOver = false
+        /// The semaphores of threads that wait until the end is posted.
+        var waiters: [DispatchSemaphore] = []
     }
 
     private let lists = Locked(Lists())
@@ -123,20 +125,34 @@ final class OperationConnections: @unchecked Sendable {
         }
     }
 
+    /// Adds a semaphore that is signalled when the end is posted. Returns false if this operation is over; see
+    /// ``addDependent(_:unless:)``.
+    func addWaiter(_ waiter: DispatchSemaphore, unless isOver: () -> Bool) -> Bool {
+        lists.withLock { lists in
+            guard !lists.isOver, !isOver() else { return false }
+            lists.waiters.append(waiter)
+            return true
+        }
+    }
+
     // MARK: The end
 
     /// Ends the connections, when the operation's end is being posted or the operation is being released. Releases the
     /// dependencies, and returns the dependents.
     func end() -> ContiguousArray<OperationConnections> {
         var dependencies = DependencyLinks()
-        let dependents = lists.withLock { lists in
+        let (dependents, waiters) = lists.withLock { lists in
             lists.isOver = true
             lists.held = nil
             lists.observed = nil
             swap(&dependencies, &lists.dependencies)
-            defer { lists.dependents = DependentList() }
-            return lists.dependents.all
+            defer {
+                lists.dependents = DependentList()
+                lists.waiters = []
+            }
+            return (lists.dependents.all, lists.waiters)
         }
+        for waiter in waiters { waiter.signal() }
         isGone.store(true, ordering: .relaxed)
         dependencies.release()
         return dependents

@@ -222,10 +222,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         super.waitUntilFinished()
         // `isFinished` is true slightly before the end is posted. A user's class posts its end itself.
         guard !has(.over), lifecycle.value.state == .finished else { return }
-        let end = ScheduledOperation()
-        end.addDependency(self)
-        end.startAwaited()
-        end.waitUntilFinished()
+        let end = DispatchSemaphore(value: 0)
+        if madeConnections.addWaiter(end, unless: { has(.over) }) { end.wait() }
     }
 
     /// Cancels the operation. It no longer waits for its dependencies, and finishes without doing its work.
