@@ -146,7 +146,11 @@ final class ColorConversion: Sendable {
         switch space {
         case .profile(let data):
             guard data.count <= ImageColorSpace.mostProfileBytes else { return nil }
-            return data.withUnsafeBytes { cmsOpenProfileFromMem($0.baseAddress, UInt32($0.count)) }
+            let profile = data.withUnsafeBytes { cmsOpenProfileFromMem($0.baseAddress, UInt32($0.count)) }
+            // This tag can describe a pipeline of half a million elements, which is evaluated for each point of a table.
+            // Little CMS then uses the tag AToB0.
+            if let profile { _ = cmsWriteTag(profile, cmsSigDToB0Tag, nil) }
+            return profile
         case .codePoints(let primaries, let transfer):
             guard let corners = corners[primaries], let curve = curve(transfer) else { return nil }
             defer { cmsFreeToneCurve(curve) }

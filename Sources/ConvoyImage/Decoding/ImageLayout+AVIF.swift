@@ -6,7 +6,7 @@ extension ImageLayout {
     }
 
     private static func brandPlaces(_ body: ImageBytes) -> [Range<Int>] {
-        guard let size = try? body.number(4, at: 0, bigEndian: true), size >= 16, size % 4 == 0 else { return [] }
+        guard let size = try? body.number(4, at: 0, bigEndian: true), 16...4096 ~= size, size % 4 == 0 else { return [] }
         return ([8] + Array(stride(from: 16, to: min(size, body.count - 3), by: 4))).map { $0..<($0 + 4) }
     }
 
@@ -97,6 +97,10 @@ private struct AVIFItems {
     /// The property indices of each item.
     private var properties: [Int: [Int]] = [:]
     private var extents: [Range<Int>] = []
+    /// The numbers of all extents and properties. The fields of an extent may have no bytes.
+    private var countedExtents = 0
+    private var countedProperties = 0
+    private static let mostCounted = 1 << 16
     /// The items that are AV1 images, and the first extent of each item.
     private var coded: Set<Int> = []
     private var starts: [Int: Range<Int>] = [:]
@@ -146,6 +150,8 @@ private struct AVIFItems {
             offset += version == 0 ? 2 : 4
             let number = try body.byte(offset)
             offset += 1
+            countedProperties += number
+            guard countedProperties <= Self.mostCounted else { throw .malformed("too many properties") }
             for _ in 0..<number {
                 let property = try body.number(isWide ? 2 : 1, at: offset, bigEndian: true)
                 properties[item, default: []].append(property & (isWide ? 0x7FFF : 0x7F))
@@ -207,6 +213,8 @@ private struct AVIFItems {
             _ = try next(2)
             let base = try next(baseSize)
             let extentCount = try next(2)
+            countedExtents += extentCount
+            guard countedExtents <= Self.mostCounted else { throw .malformed("too many extents") }
             for _ in 0..<extentCount {
                 _ = try next(indexSize)
                 let place = try base + next(offsetSize)

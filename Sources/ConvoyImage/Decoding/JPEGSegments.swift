@@ -39,7 +39,8 @@ struct JPEGSegments {
         }
         switch marker {
         case 0xE1 where begins(with: Self.exif, length: Self.exif.count):
-            orientation = ImageOrientation(exif: body, content)
+            // Long data continues in further segments, which have no orientation.
+            if orientation == .upright { orientation = ImageOrientation(exif: body, content) }
         case 0xE2 where begins(with: Self.profile, length: Self.profile.count + 2):
             let numbers = content.lowerBound + Self.profile.count
             partCount = try body.byte(numbers + 1)

@@ -36,6 +36,22 @@ import Testing
         #expect(ProcessMeters.peakResidentKilobytes - before < 16_384)
     }
 
+    /// The extents of an AVIF item need no bytes if its fields are declared to have none.
+    @Test func `an AVIF with billions of extents is refused without using memory`() {
+        func box(_ type: String, _ content: Data) -> Data {
+            Data((0..<4).map { UInt8(truncatingIfNeeded: (content.count + 8) >> (24 - $0 * 8)) }) + Data(type.utf8) + content
+        }
+        var items = Data([0, 0, 0, 0, 0, 0, 0xFF, 0xFF])
+        for number in 0..<65_535 { items += Data([UInt8(number >> 8), UInt8(number & 0xFF), 0, 0, 0xFF, 0xFF]) }
+        let places = box("iloc", items)
+        let body =
+            box("ftyp", Data("avif".utf8) + Data([0, 0, 0, 0]) + Data("avifmif1".utf8))
+            + box("meta", Data([0, 0, 0, 0]) + places) + box("mdat", Data([0]))
+        let before = ProcessMeters.peakResidentKilobytes
+        #expect(failure(body) != nil)
+        #expect(ProcessMeters.peakResidentKilobytes - before < 65_536)
+    }
+
     @Test func `a PNG of 60,000 x 60,000 exceeds the dimension limit`() {
         #expect(limit(failure(Samples.pngBomb(width: 60_000, height: 60_000))) == .imageDimension)
         #expect(limit(failure(Samples.pngBomb(width: 1, height: 0x7FFF_FFFF))) == .imageDimension)
