@@ -87,7 +87,10 @@ extension Widget {
     /// Returns a text without a title with which it begins. The failure reason of a `URLError` begins with its description.
     private static func text(_ text: String, after title: String) -> String {
         guard !title.isEmpty, text.hasPrefix(title) else { return text }
-        return String(text.dropFirst(title.count).drop { $0.isWhitespace || $0 == "." })
+        let rest = text.dropFirst(title.count)
+        // A longer word may begin with the title.
+        guard rest.first.map({ $0.isWhitespace || $0 == "." }) ?? true else { return text }
+        return String(rest.drop { $0.isWhitespace || $0 == "." })
     }
 
     private func showNext() {
