@@ -81,7 +81,7 @@ struct HurlEntry {
                 String.init)
             draft.login = (pair[0], pair.count > 1 ? pair[1] : "")
         case "digest", "ntlm", "negotiate": draft.isLoginChallenged = draft.isLoginChallenged || option.value == "true"
-        case "aws-sigv4" where option.value.contains("{{") || SignatureScope(option.value) != nil: draft.signature = value
+        case "aws-sigv4": draft.signature = value
         case "output" where option.value != "-": draft.output = value
         case "proxy", "unix-socket", "cacert", "cert", "key", "netrc-file", "limit-rate":
             draft.others[option.name] = .string(option.value)

@@ -189,9 +189,15 @@ public struct HurlReader {
 
     private mutating func finish(_ entry: HurlEntry) {
         var draft = entry.draft
-        if let signature = draft.signature, draft.login == nil {
-            draft.notes.append("not expressed: aws-sigv4: \(signature)")
-            draft.signature = nil
+        if let signature = draft.signature {
+            let isKnown = signature.contains("\0") || SignatureScope(signature) != nil
+            let isMultipart = if case .multipart? = draft.body { true } else { false }
+            if !isKnown || draft.login == nil || isMultipart {
+                draft.notes.append("not expressed: aws-sigv4: \(signature)")
+                draft.signature = nil
+                // Without the signature, the secret key would be sent.
+                draft.login = nil
+            }
         }
         if let previous { draft.others["after"] = [.string(previous)] }
         if !entry.followsRedirects, draft.others["max-redirs"] == nil { draft.others["max-redirs"] = 0 }

@@ -92,6 +92,9 @@ struct RequestReader {
         try refuse("follow", with: "output")
         try refuse("poll", with: "output")
         for other in ["bearer", "basic", "multipart"] { try refuse("aws-sigv4", with: other) }
+        if plan.connection.isSigned, let multipart = fields["multipart"] {
+            throw multipart.problem("aws-sigv4 and multipart cannot be combined", atKey: true)
+        }
         if let pages = fields["pages"], fields["follow"] == nil { throw pages.problem("pages requires follow", atKey: true) }
         if let parallel = fields["parallel"], fields["forEach"] == nil {
             throw parallel.problem("parallel requires forEach", atKey: true)

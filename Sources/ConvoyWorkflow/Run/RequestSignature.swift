@@ -52,6 +52,9 @@ final class RequestSignature: OperationDelegate {
         (self.scope, self.credentials, self.file) = (scope, credentials, file)
     }
 
+    /// A signature says nothing about the body, which only `location-trusted` lets leave its origin.
+    var decidesForUser: Bool { false }
+
     func interests(in operation: URLConnectionOperation) -> OperationInterests { [.beginning, .redirects] }
 
     func willBegin(_ operation: URLConnectionOperation) throws {
@@ -114,7 +117,8 @@ final class RequestSignature: OperationDelegate {
             guard let digest = MessageDigest.sha256(data) else { throw EvaluationError(message: "cannot sign the body") }
             return .digest(digest.hexadecimalString)
         }
-        guard request.httpBodyStream != nil, let file else { return .empty }
+        guard request.httpBodyStream != nil else { return .empty }
+        guard let file else { throw EvaluationError(message: "cannot sign the body") }
         let reader = try FileHandle(forReadingFrom: file), digest = MessageDigest()
         defer { try? reader.close() }
         while let part = try reader.read(upToCount: 1 << 20), !part.isEmpty {

@@ -141,6 +141,14 @@ import Testing
         }
     }
 
+    @Test(arguments: ["osc:sdk4:eu:foo", "aws:amz:eu:foo\n[Multipart]\na: b"])
+    func `a secret key is not sent if its signature cannot be expressed`(_ option: String) throws {
+        let manifest = try manifest(
+            "GET HOST/x\n[Options]\nuser: some-key:some-secret\naws-sigv4: \(option)\nHTTP 200\n")
+        #expect(manifest.contains("# not expressed: aws-sigv4: "), "\(manifest)")
+        #expect(!manifest.contains("basic") && !manifest.contains("user:"), "\(manifest)")
+    }
+
     @Test func `what cannot be expressed becomes a comment, and missing variables must be given`() throws {
         let manifest = try manifest(
             """

@@ -92,6 +92,21 @@ private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr
         #expect(elsewhere.headers["Authorization"] == nil && elsewhere.headers["X-Amz-Date"] == nil)
     }
 
+    @Test func `a signed body reaches another server with location-trusted only`() async throws {
+        let other = try TestServer()
+        other.route(nil, "/y", .text("ok"))
+        server.route(nil, "/away", .redirect(to: other.url("/y").absoluteString, status: 307))
+        let run = try await bench.run(
+            """
+            defaults: {aws-sigv4: "aws:amz:eu-west-1:foo", user: "key:secret-key"}
+            requests:
+              a: {post: away, text: confidential}
+              b: {post: away, text: open, location-trusted: true}
+            """)
+        #expect(run.states["a"] == "failed" && run.states["b"] == "succeeded", "\(run.result.failures)")
+        #expect(other.requests.map(\.text) == ["open"])
+    }
+
     @Test func `redirects to other servers keep the fields and the body with location-trusted only`() async throws {
         let other = try TestServer()
         other.route(nil, "/y") {
