@@ -19,6 +19,10 @@ extension WorkStore {
         }
         let range = "FROM entry AS e WHERE \(condition) ORDER BY e.sequence DESC LIMIT \(searchLimit)"
         let end = try database.query("SELECT count(*), min(s.sequence) FROM (SELECT e.sequence \(range)) AS s", values).first
+        guard let first = end?.integer(1) else { return ([], nil) }
+        // Entries may have been added in the meantime, so the second statement ends where the first one did.
+        values.append(.integer(first))
+        condition += " AND e.sequence >= $\(values.count)"
         values.append(.text(Self.pattern(text)))
         let pattern = "$\(values.count)"
         let matches = ["q.url", "e.tag", "e.batch", "e.unique_key", "e.error"].map { column in
@@ -27,18 +31,18 @@ extension WorkStore {
         values.append(.integer(Int64(limit)))
         let records = try database.query(
             """
-            SELECT \(Self.recordColumns) FROM (SELECT e.* \(range)) AS e JOIN request AS q ON q.id = e.id
-            WHERE \(matches.joined(separator: " OR ")) ORDER BY e.sequence DESC LIMIT $\(values.count)
+            SELECT \(Self.recordColumns) FROM entry AS e JOIN request AS q ON q.id = e.id
+            WHERE \(condition) AND (\(matches.joined(separator: " OR "))) ORDER BY e.sequence DESC LIMIT $\(values.count)
             """, values
         ).compactMap(Self.record)
         if records.count == limit { return (records, records.last?.sequence) }
-        return (records, end?.int(0) == searchLimit ? end?.integer(1) : nil)
+        return (records, end?.int(0) == searchLimit ? first : nil)
     }
 
     private static func pattern(_ text: String) -> String {
         // SQLite would end the pattern at a NUL character, which no stored text contains.
-        let escaped = text.prefix(longestText).map { character in
-            character == "\0" ? "\u{FFFD}" : ["!", "%", "_"].contains(character) ? "!\(character)" : String(character)
+        let escaped = String(text.prefix(longestText)).unicodeScalars.map { scalar in
+            scalar == "\0" ? "\u{FFFD}" : ["!", "%", "_"].contains(scalar) ? "!\(scalar)" : String(scalar)
         }
         return "%\(escaped.joined())%"
     }

@@ -125,7 +125,7 @@ final class WorkAttempt: @unchecked Sendable {
                 if lines["content-type"] == nil { lines["content-type"] = ("Content-Type", "application/octet-stream") }
             }
             request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
-            file = try place(of: payload).map { place in FolderSink(place) { [self] in mayGoOn } }
+            file = try place(of: payload).map { place in FolderSink(place) { [weak self] in self?.mayGoOn ?? false } }
             operation = HTTPRequestOperation(request: request)
             if let file { operation.setBodySink(file) }
         }
@@ -214,7 +214,11 @@ final class WorkAttempt: @unchecked Sendable {
         if let metrics = operation.metrics, !metrics.transactions.isEmpty, !isAbandoned {
             core.record(metrics.workDuration, host: work.host)
         }
-        if isAbandoned, let error { return giveBack(operation, error) }
+        if let error {
+            // The lease may have ended just before the file would have appeared.
+            let isLost = if case .closed = error as? SharedQueueError { true } else { false }
+            if isAbandoned || isLost { return giveBack(operation, error) }
+        }
         guard let error else {
             guard let payload else { return finish(.succeeded) }
             return keep(operation, payload, file)
