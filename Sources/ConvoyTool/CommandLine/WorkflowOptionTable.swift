@@ -38,7 +38,7 @@ extension OptionTable {
             """),
         .flag(
             "no-expect", nil, in: .workflow, of: [.run], once: true, "accept every response",
-            "Checks nothing of expect, except that a file is written only after a success. Captures must be found."),
+            "Ignores expect. A file is still written only after a success, and captures must still be found."),
         .value(
             "data", nil, "FILE.csv", completes: .file, in: .workflow, of: [.run], once: true,
             "run once per row; the first row names variables",
@@ -78,7 +78,7 @@ extension OptionTable {
             "write the body to FILE, replacing it"),
         .value(
             "auth", "a", "USER[:PASSWORD]", in: .workflow, of: [.send], once: true,
-            "send this login at once, by Basic",
+            "send this login at once, as Basic authentication",
             "Without the password, Convoy prompts for it at the terminal. --user waits until the server requests a login."),
         .value(
             "bearer", nil, "TOKEN", in: .workflow, of: [.send], once: true, "send this token as Authorization: Bearer"),

@@ -56,9 +56,10 @@ enum QueueMetrics {
     /// the others together.
     private static func durations(_ overview: QueueOverview, _ text: inout String) {
         let name = "convoy_queue_request_duration_seconds"
-        text += "# HELP \(name) Durations of requests by host, without the time in the queue.\n# TYPE \(name) histogram\n"
+        text += "# HELP \(name) Durations of requests by host, without the time in the queue; \"\" stands for other hosts.\n"
+        text += "# TYPE \(name) histogram\n"
         for (host, durations) in overview.durations.sorted(by: { $0.key < $1.key }) {
-            let host = "host=\"\(host.isEmpty ? "other" : label(host))\""
+            let host = "host=\"\(label(host))\""
             var sum = 0
             for (index, count) in durations.counts.enumerated() {
                 sum += count

@@ -76,7 +76,7 @@ enum QueueText {
     /// Returns the mean duration of requests, and a bound of most of them; nil without requests.
     static func durations(_ durations: SharedQueue.Durations?) -> String? {
         guard let durations, let mean = durations.mean else { return nil }
-        let bound = durations.bound(ofShare: 0.95).map { ", 95 % below \(duration($0))" } ?? ""
+        let bound = durations.bound(ofShare: 0.95).map { ", 95% below \(duration($0))" } ?? ""
         return "mean \(duration(mean))\(bound)"
     }
 

@@ -57,6 +57,13 @@ struct QueueQuery: Sendable, CustomStringConvertible {
 
     private static func encoded(_ text: String) -> String { text.addingPercentEncoding(withAllowedCharacters: plain) ?? "" }
 
+    /// The entries that a change of all applies to. Those of a search are named by their IDs.
+    var changeFilter: SharedQueue.Filter {
+        var filter = filter
+        if search != nil, filter.ids == nil { filter.ids = [] }
+        return filter
+    }
+
     /// The entries that the page shows, apart from its search.
     var filter: SharedQueue.Filter {
         var filter = SharedQueue.Filter()

@@ -178,7 +178,7 @@ final class QueueSite: Sendable {
                 guard form["confirmed"] == "yes" else {
                     return Self.redirection(to: "confirm\(query.setting("action", action.rawValue))")
                 }
-                let filter = action.filter(query.filter)
+                let filter = action.filter(query.changeFilter)
                 _ = try QueueCall.result { [changes] in try await action.apply(to: filter, in: changes) }
                 return Self.redirection(to: "./\(query.without("id"))")
             }

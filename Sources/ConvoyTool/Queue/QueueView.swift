@@ -72,7 +72,7 @@ struct QueueView: Sendable {
     static func confirmation(
         _ queue: SharedQueue, _ change: QueueChange, _ query: QueueQuery, _ token: String
     ) async throws(SharedQueueError) -> String {
-        let counts = try await queue.counts(change.filter(query.filter))
+        let counts = try await queue.counts(change.filter(query.changeFilter))
         let count = counts.values.reduce(0, +), label = change.label(query.state)
         let number = QueueText.count(count)
         let items = query.selection.map {

@@ -12,7 +12,8 @@ enum JSONPrinter {
     private static func add(
         _ json: JSON, indent: Int, head: String, tail: String, to lines: inout [String], _ display: Display
     ) {
-        let space = String(repeating: "  ", count: indent)
+        // Deeper indentation would be longer than the values.
+        let space = String(repeating: "  ", count: min(indent, 32))
         switch json {
         case .object(let object) where !object.members.isEmpty:
             lines.append("\(space)\(head){")

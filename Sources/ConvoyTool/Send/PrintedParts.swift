@@ -19,7 +19,7 @@ struct PrintedParts: OptionSet {
         var parts: PrintedParts = []
         for letter in text {
             guard let part = letters[letter] else {
-                throw options.usage("--print takes letters of HBhb, not '\(Printable.line(text))'")
+                throw options.usage("--print takes the letters H, B, h and b, not '\(Printable.line(text))'")
             }
             parts.insert(part)
         }

@@ -103,12 +103,19 @@ final class ReadableLines: BodySink {
         if let head { printHead(head) }
     }
 
+    /// Returns an index between two characters, at most three bytes before the end.
+    private static func characterEnd(in buffer: Data) -> Data.Index {
+        buffer.suffix(4).lastIndex { $0 & 0xC0 != 0x80 } ?? buffer.endIndex
+    }
+
     /// Takes the complete lines from the buffer.
     private func completeLines() -> [String] {
         let bytes = state.withLock { state -> Data in
             let last = state.buffer.lastIndex(of: UInt8(ascii: "\n"))
-            guard let end = last.map({ $0 + 1 }) ?? (state.buffer.count > Self.longestLine ? state.buffer.endIndex : nil)
-            else { return Data() }
+            let isTooLong = last == nil && state.buffer.count > Self.longestLine
+            guard let end = last.map({ $0 + 1 }) ?? (isTooLong ? Self.characterEnd(in: state.buffer) : nil) else {
+                return Data()
+            }
             defer { state.buffer = Data(state.buffer[end...]) }
             return state.buffer[..<end]
         }

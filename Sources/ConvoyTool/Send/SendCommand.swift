@@ -107,7 +107,15 @@ enum SendCommand {
     private static func printCaptures(_ captures: [(name: String, value: JSON)], _ display: Display) {
         for (name, value) in captures {
             let text = if case .string(let text) = value { text } else { value.description }
-            display.emit(captures.count == 1 ? text : "\(name)=\(SendItems.shellQuoted(text))")
+            let output = captures.count == 1 ? text : "\(name)=\(SendItems.shellQuoted(text))"
+            guard display.terminals.contains(STDOUT_FILENO) else {
+                display.emit(output)
+                continue
+            }
+            // A terminal would obey control characters of the server.
+            for line in output.split(separator: "\n", omittingEmptySubsequences: false) {
+                display.emit(Printable.line(String(line)))
+            }
         }
     }
 }

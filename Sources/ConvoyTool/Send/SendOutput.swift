@@ -72,7 +72,7 @@ final class SendOutput: Sendable {
 
     private func makeSink() throws(ToolError) -> Sink {
         if let file {
-            if file.isStream { return .bytes(DescriptorSink(path: file.path)) }
+            if file.isStream { return .bytes(DescriptorSink(path: file.path, staysOpen: true)) }
             return .file(try file.makeSink())
         }
         guard isPretty || !parts.contains(.body) else { return .bytes(DescriptorSink(path: nil)) }
@@ -108,7 +108,7 @@ final class SendOutput: Sendable {
         }
         guard parts.contains(.requestBody) else { return }
         guard let data = request.httpBody else {
-            if request.httpBodyStream != nil { display.emit("(a body that is not in memory)\n") }
+            if request.httpBodyStream != nil { display.emit("(the body is streamed and not shown)\n") }
             return
         }
         if isPretty {
@@ -125,7 +125,14 @@ final class SendOutput: Sendable {
     /// Prints a response, unless it has been printed as it arrived.
     func finish(_ response: WorkflowResponse) throws(ToolError) {
         let hasWritten = sink.withLock { $0?.hasWritten } ?? false
-        if let file, !hasWritten { try file.write(response.body) }
+        if let file, !hasWritten {
+            // The reader of a pipe would have ended before a second opening.
+            if case .bytes(let bytes)? = sink.withLock({ $0 }) {
+                try bytes.finish(response.body)
+            } else {
+                try file.write(response.body)
+            }
+        }
         guard file != nil || !hasWritten else { return }
         if parts.contains(.head) {
             let lines = HeadText.lines(

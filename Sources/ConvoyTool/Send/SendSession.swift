@@ -8,7 +8,7 @@ import FoundationNetworking
 /// user can read.
 struct SendSession {
     /// The maximum size of the file, in bytes.
-    private static let maximumLength = 1 << 20
+    private static let maximumLength = 32 << 20
 
     private let path: String
     private let option: String
@@ -79,6 +79,8 @@ struct SendSession {
             return !["content-", "if-"].contains(where: name.hasPrefix) && !["cookie", "range", "host"].contains(name)
         }
         session.headers = kept.map { ($0.name, $0.value) }
+        // A field replaces the login of earlier requests.
+        if kept.contains(where: { $0.name.lowercased() == "authorization" }) { session.login = nil }
         if let credential, let user = credential.user, !user.isEmpty {
             session.login = (user, credential.password ?? "")
         }

@@ -61,7 +61,8 @@ struct TransferSettings {
         to transfer: Transfer, _ configuration: ConnectionConfiguration? = nil, number: Int
     ) throws(ToolError) {
         let operation = transfer.operation
-        if configuration == nil, operation.settings.isStandard {
+        // Transfers with a limit of their own must not share it.
+        if configuration == nil, speed.limitOfEach == nil, operation.settings.isStandard {
             // Operations with the same settings prepare them once, which is half the cost of a small file.
             operation.settings = ofTransfers.settings.withLock { $0 } ?? makeSettingsOfTransfers(for: operation.request)
         } else {

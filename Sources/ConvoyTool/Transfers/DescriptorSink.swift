@@ -32,8 +32,16 @@ final class DescriptorSink: BodyCounting {
     /// The total time to wait for a reader, in seconds, or nil to wait indefinitely.
     private let patience: TimeInterval?
 
+    /// Whether the descriptor stays open after the engine has ended the body, so that a body that the engine has kept in
+    /// memory can follow.
+    private let staysOpen: Bool
+
     /// - Parameter path: The path of a device or a pipe, or nil for standard output.
-    init(path: String?, patience: TimeInterval? = nil) { (self.path, self.patience) = (path, patience) }
+    init(path: String?, patience: TimeInterval? = nil, staysOpen: Bool = false) {
+        self.path = path
+        self.patience = patience
+        self.staysOpen = staysOpen
+    }
 
     deinit { release() }
 
@@ -132,7 +140,17 @@ final class DescriptorSink: BodyCounting {
         if isClosed { release() }
     }
 
-    func close() { discard() }
+    func close() { if !staysOpen { discard() } }
+
+    /// Writes a body that the engine has kept in memory, and closes the descriptor.
+    func finish(_ body: Data) throws(ToolError) {
+        defer { discard() }
+        do throws(URLError) {
+            try put(body)
+        } catch {
+            throw failure ?? .disk("cannot write to \(shownPath)")
+        }
+    }
 
     func discard() {
         let isWriting = receipt.withLock { receipt in

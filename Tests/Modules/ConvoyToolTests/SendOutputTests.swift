@@ -46,6 +46,18 @@ import Testing
             head.output.contains("Authorization: ***\n") && !head.output.contains("token-12345"), "\(head.output)")
     }
 
+    @Test(arguments: ["/missing", "/nothing"])
+    func `a pipe receives the body of an error, and an empty one`(_ path: String) async throws {
+        server.route("/missing", .text("not here").status(404))
+        server.route("/nothing", .status(204))
+        let url = server.url(path).absoluteString
+        let result = try await ToolProcess.run(
+            command: "mkfifo pipe; cat pipe >copy & timeout 60 $convoy send GET \(url) -o pipe; s=$?; wait; exit $s",
+            in: scratch.url)
+        #expect(result.status == (path == "/missing" ? 7 : 0), "\(result.errors)")
+        #expect(try scratch.text("copy") == (path == "/missing" ? "not here" : ""))
+    }
+
     @Test(arguments: [["--print", "x"], ["--print", "h", "--head"], ["--print", "h", "--capture", "a=status"]])
     func `wrong parts are usage errors`(_ arguments: [String]) async throws {
         let result = try await ToolProcess.run(["send"] + arguments + [server.url("/api").absoluteString], in: scratch.url)

@@ -2,6 +2,7 @@ import Convoy
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
+import FoundationNetworking
 import Testing
 
 @testable import ConvoyTool
@@ -53,6 +54,30 @@ import Testing
         var configuration = ConnectionConfiguration()
         try SpeedOptions(Options(["--min-rate", "2k"], command: .get)).apply(to: &configuration)
         #expect(configuration.stallLimit == StallLimit(bytesPerSecond: 2000, duration: 30))
+    }
+
+    @Test func `transfers share their settings, but not a limit of each`() throws {
+        let url = bench.server.url("/x")
+        let display = try Display(Options([], command: .get), printsBodies: false)
+        func limits(_ arguments: String...) throws -> (each: [RateLimit], all: [RateLimit]) {
+            let settings = try TransferSettings(Options(arguments, command: .get), for: url, display)
+            let operations = try (1...2).map { number in
+                let download = DownloadOperation(request: URLRequest(url: url))
+                let transfer = Transfer(
+                    name: "x", item: DownloadItem(urls: [url], text: url.absoluteString), download: download)
+                try settings.apply(to: transfer, number: number)
+                #expect(download.completionQueue === settings.completionQueue)
+                #expect(download.completionGroup === settings.completionGroup)
+                return download
+            }
+            return (
+                operations.flatMap(\.connectionConfiguration.receiveRateLimits), operations.compactMap(\.receiveRateLimit)
+            )
+        }
+        let each = try limits("--limit-rate-each", "1k")
+        #expect(each.each.count == 2 && each.each[0] !== each.each[1] && each.all.isEmpty)
+        let all = try limits("--limit-rate", "1k")
+        #expect(all.all.count == 2 && all.all[0] === all.all[1] && all.each.isEmpty)
     }
 
     @Test func `a refused connection is retried only with --retry`() async throws {

@@ -34,7 +34,7 @@ import Testing
         #expect(object["dependencies"] as? String == first.text && object["group"] as? String == "both")
         #expect(object["status"] as? Double == 200 && object["attempts"] as? Double == 1)
         let stats = try await ground.queue("stats")
-        let expected = /done      2\n\n127\.0\.0\.1:[0-9]+: duration mean [0-9.]+ m?s, 95 % below [0-9.]+ m?s\n/
+        let expected = /done      2\n\n127\.0\.0\.1:[0-9]+: duration mean [0-9.]+ m?s, 95% below [0-9.]+ m?s\n/
         #expect(stats.output.wholeMatch(of: expected) != nil, "\(stats.output)")
         #expect(try await ground.queue("purge", "--all", "--older-than", "1d").output == "0 entries removed\n")
         #expect(try await ground.queue("purge", "--tag", "code").output == "1 entry removed\n")

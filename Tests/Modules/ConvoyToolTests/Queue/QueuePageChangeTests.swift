@@ -188,7 +188,7 @@ import Testing
             try await page.text("/").contains(/The oldest ready entry has waited for [1-9][0-9]* ms|[0-9.]+ s\./)
         }
         let text = try await page.text("/")
-        #expect(text.contains(/<tr id="host-127.0.0.1:[0-9]+">.*mean [0-9.]+ m?s, 95 % below [0-9.]+ m?s/))
+        #expect(text.contains(/<tr id="host-127.0.0.1:[0-9]+">.*mean [0-9.]+ m?s, 95% below [0-9.]+ m?s/))
         let metrics = try await page.get("/metrics").text
         let name = "convoy_queue_request_duration_seconds"
         #expect(metrics.contains("# TYPE \(name) histogram\n"))
