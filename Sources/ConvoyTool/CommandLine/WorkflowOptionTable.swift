@@ -78,7 +78,7 @@ extension OptionTable {
             "write the body to FILE, replacing it"),
         .value(
             "auth", "a", "USER[:PASSWORD]", in: .workflow, of: [.send], once: true,
-            "send this login at once, as Basic authentication",
+            "send this login at once (Basic)",
             "Without the password, Convoy prompts for it at the terminal. --user waits until the server requests a login."),
         .value(
             "bearer", nil, "TOKEN", in: .workflow, of: [.send], once: true, "send this token as Authorization: Bearer"),

@@ -50,9 +50,9 @@ struct QueueProxy: Sendable, Equatable {
 
     /// - Returns: Nil if the text is not an http or https URL of a directory.
     init?(_ text: String) {
-        guard let scheme = text.range(of: "://"), ["http", "https"].contains(text[..<scheme.lowerBound].lowercased()),
-            let target = Target(text), target.port > 0, !text.contains("@")
-        else { return nil }
+        guard let scheme = text.range(of: "://"), let target = Target(text), target.port > 0, !text.contains("@") else {
+            return nil
+        }
         let path = text[scheme.upperBound...].drop { $0 != "/" }
         let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
         guard !text.contains(where: { "?#\\".contains($0) }), !parts.dropLast().contains(""),

@@ -62,7 +62,7 @@ extension WorkflowReport {
         svg .succeeded rect,svg .kept rect{stroke:var(--good)}svg .skipped rect{stroke-dasharray:4 3}
         svg path{fill:none;stroke:var(--soft)}
         .legend span{margin-right:1rem;white-space:nowrap}.legend i{display:inline-block;width:.8em;height:.8em}
-        .row,.axis{display:grid;grid-template-columns:14rem 9rem minmax(0,1fr);gap:0 .8rem;align-items:center}
+        .row,.axis{display:grid;grid-template-columns:14rem 12rem minmax(0,1fr);gap:0 .8rem;align-items:center}
         .row{min-height:28px;border-top:1px solid var(--line)}.row[hidden]{display:none}
         .axis{position:sticky;top:0;height:22px;background:var(--page);color:var(--soft);font-size:12px;z-index:1}
         .axis .track{height:16px;background:none}.axis span{position:absolute;white-space:nowrap}
