@@ -69,8 +69,8 @@ import Testing
             try await waitUntil("the request") { !server.requests("/late").isEmpty }
             thread.perform { _ = connection.pause() }
             gate.open()
-            // Each suspension and resumption lets libcurl read once while it is paused.
-            while collector.heardSoFar.heads.isEmpty, collector.heardSoFar.ends.isEmpty {
+            // Each suspension and resumption lets libcurl 7.88 read once while it is paused. Newer versions read nothing.
+            for _ in 0..<500 where collector.heardSoFar.heads.isEmpty && collector.heardSoFar.ends.isEmpty {
                 thread.perform {
                     connection.resume()
                     _ = connection.pause()
