@@ -115,6 +115,16 @@ extension Locked where Value: Copyable {
         defer { pthread_mutex_unlock(mutex) }
         return try body(&value)
     }
+
+    /// Calls `body` with the lock held, or returns nil if another thread holds the lock.
+    @inlinable @inline(__always)
+    package func withLockIfAvailable<Result, Failure: Error>(
+        _ body: (inout Value) throws(Failure) -> sending Result
+    ) throws(Failure) -> sending Result? {
+        guard pthread_mutex_trylock(mutex) == 0 else { return nil }
+        defer { pthread_mutex_unlock(mutex) }
+        return try body(&value)
+    }
 }
 
 /// Prevents reflection (for example `dump`) from reading the value without the lock, and from trapping if the value is

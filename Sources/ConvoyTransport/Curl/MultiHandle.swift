@@ -5,8 +5,8 @@ import Foundation
 
 /// A driver that runs libcurl's multi interface on a run loop, with `curl_multi_socket_action(3)`.
 ///
-/// Used on the network thread only, except for its creation.
-final class MultiHandle: FileEventHandler, @unchecked Sendable {
+/// Used by the owner of the run loop only, except for its creation.
+final class MultiHandle: FileEventHandler, RunLoopDriver, @unchecked Sendable {
     let runLoop: NetworkRunLoop
     private let multi: UnsafeMutableRawPointer
     @exclusivity(unchecked) private var timer: RunLoopTimer?
@@ -28,6 +28,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// The transfers that end with this turn, unless libcurl ends them itself.
     @exclusivity(unchecked) private var complete: [EasyHandle] = []
     @exclusivity(unchecked) private var depth = 0
+    /// The number of transfers that were running after the last action, as counted by libcurl.
+    @exclusivity(unchecked) private var stillRunning: Int32 = 0
     private let sockets: SocketTable
     let shares: TurnShares
     @exclusivity(unchecked) private var endedCount = 0
@@ -85,14 +87,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         timer = RunLoopTimer { [unowned self] in
             needsTimeoutAction = true
         }
-        // The thread's engine retains both objects.
-        let reference = Unmanaged.passUnretained(self)
-        runLoop.atEndOfTurn {
-            reference._withUnsafeGuaranteedRef { multi in
-                multi.endTurn()
-                return !multi.running.isEmpty
-            }
-        }
+        runLoop.driver = self
     }
 
     /// The maximum number of connections, including those in use, before libcurl closes idle ones.
@@ -119,7 +114,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     func close() {
         guard !isClosed else { return }
         isClosed = true
-        runLoop.atEndOfTurn(nil)
+        runLoop.driver = nil
         for handle in running { curl_multi_remove_handle(multi, handle.easy) }
         for handle in idle.map(\.handle) + running { handle.cancelTimer(on: runLoop) }
         madeQueue?.removeAll()
@@ -269,9 +264,6 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         complete.append(handle)
     }
 
-    /// Whether no transfer is running.
-    var isIdle: Bool { running.isEmpty }
-
     /// Whether any running transfer can end without waiting for its receiver or for a descriptor.
     var canTransferEnd: Bool { running.contains { $0.owner?.canEnd == true } }
 
@@ -305,7 +297,24 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Whether the caller is inside a libcurl callback, from which libcurl must not be called.
     var isInLibcurl: Bool { depth > 0 }
 
-    // MARK: Events
+    // MARK: The run loop
+
+    /// Whether no transfer is running.
+    var isIdle: Bool { running.isEmpty }
+
+    func enterThread() { RefusedStreams.enter(self) }
+
+    func leaveThread() { RefusedStreams.enter(nil) }
+
+    /// Makes libcurl connect or send. A transfer that has already ended is reported on the loop's thread.
+    func beginInPlace() -> Bool {
+        if needsTimeoutAction {
+            needsTimeoutAction = false
+            act(on: CURL_SOCKET_TIMEOUT, 0)
+        }
+        return needsTimeoutAction || stillRunning < running.count || endedCount > 0
+            || !(complete.isEmpty && broken.isEmpty && sockets.stalled.isEmpty)
+    }
 
     func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents) {
         guard sockets.isWatched(descriptor) else {
@@ -320,7 +329,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     }
 
     private func act(on socket: curl_socket_t, _ mask: Int32) {
-        var stillRunning: Int32 = 0
+        stillRunning = 0
         depth += 1
         let code = curl_multi_socket_action(multi, socket, mask, &stillRunning)
         depth -= 1
@@ -349,7 +358,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
     }
 
-    private func endTurn() {
+    func endTurn() {
         var calls = 0
         shares.beginTurn()
         while let transfer = shares.takeDue() { transfer.endRest(in: self) }

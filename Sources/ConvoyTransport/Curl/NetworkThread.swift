@@ -5,12 +5,13 @@ import Synchronization
 
 /// The thread on which transfers run, with a run loop that drives libcurl.
 ///
-/// All libcurl handles are used only on this thread. User code does not run on it.
+/// All libcurl handles are used only on this thread or, while it sleeps, by a thread that starts a transfer. User code
+/// does not run on it.
 package final class NetworkThread: Sendable {
     /// The default thread. It starts on first use and never ends.
     package static let shared = NetworkThread()
 
-    /// Whether the caller is on a network thread, which runs no user code.
+    /// Whether the caller is on a network thread or acts for one, and must run no user code.
     package static var isCurrent: Bool { DeferredWakeups.current != nil }
 
     /// The objects that run on the thread.
@@ -63,10 +64,11 @@ package final class NetworkThread: Sendable {
         return true
     }
 
-    /// Runs a task on the thread, after earlier blocks.
-    func perform(_ task: any HandoverTask) -> Bool {
+    /// Begins a task on the thread, after earlier blocks, or on the calling thread if this thread sleeps and no transfer
+    /// is running. See `NetworkRunLoop.performInPlace(_:)`.
+    func begin(_ task: any HandoverTask) -> Bool {
         guard let engine = engine ?? startedEngine() else { return false }
-        engine.runLoop.perform(task)
+        if mayBlock { engine.runLoop.perform { task.runHandedOver() } } else { engine.runLoop.performInPlace(task) }
         return true
     }
 
@@ -124,10 +126,10 @@ package final class NetworkThread: Sendable {
         let engine = Engine(runLoop: runLoop, multi: try MultiHandle(runLoop: runLoop))
         do throws(SystemError) {
             try SystemThread.start(name: "Convoy.Network", stackSize: stackSize) {
-                RefusedStreams.enter(engine.multi)
+                engine.multi.enterThread()
                 engine.runLoop.run()
                 engine.multi.close()
-                RefusedStreams.enter(nil)
+                engine.multi.leaveThread()
             }
         } catch {
             engine.multi.close()

@@ -3,20 +3,38 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// A handler of a file descriptor that has become ready, called on the run loop's thread.
+/// A handler of a file descriptor that has become ready, called by the owner of the run loop.
 package protocol FileEventHandler: AnyObject {
     func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents)
+}
+
+/// The object that a run loop drives. Used by the thread that owns the loop.
+protocol RunLoopDriver: AnyObject {
+    /// Whether nothing is in progress, so that a task may run in place.
+    var isIdle: Bool { get }
+
+    /// Called before and after the calling thread runs a task in place.
+    func enterThread()
+    func leaveThread()
+
+    /// Performs what a task in place has begun, as far as another thread may. Returns whether the loop's thread must do
+    /// more.
+    func beginInPlace() -> Bool
+
+    /// Called at the end of each turn, before the thread may sleep.
+    func endTurn()
 }
 
 /// A run loop for one thread, which handles file descriptors, timers, and blocks from other threads.
 ///
 /// On Linux, Foundation's `RunLoop` cannot watch a socket, is not woken by `perform` and leaks its timers. This class
-/// provides only what a network thread needs. `perform(_:)` and `stop()` can be called from any thread. All other
-/// members can be used only on the thread that called `run()`.
+/// provides only what a network thread needs. `perform(_:)`, `performInPlace(_:)` and `stop()` can be called from any
+/// thread. All other members can be used only by the owner of the loop: the thread that called `run()` or, while that
+/// thread sleeps, another thread that runs a task in place.
 package final class NetworkRunLoop: @unchecked Sendable {
     package typealias Block = @Sendable () -> Void
 
-    // The following state is shared. All other state is used on the thread only.
+    // The following state is shared. All other state is used by the owner only.
 
     /// The tasks passed from other threads.
     private let inbox = ContendedLock<[LoopTask]>([])
@@ -26,26 +44,21 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private let hasItems = Atomic<Bool>(false)
     private let isAsleep = Atomic<Bool>(false)
     private let isStopped = Atomic<Bool>(false)
-    /// The time at which the thread was last woken for new items; 0 if it has not been woken since it last took items.
-    private let wokenAt = Atomic<MonotonicTime>(0)
+    /// The lock that an owner of the loop holds, with the time until which the thread sleeps. No thread waits for it but
+    /// the loop's own.
+    private let ownership = ContendedLock<MonotonicTime>(0)
+    /// The thread that owns the loop; 0 before it runs.
+    private let owner = Atomic<UInt>(0)
 
     private let wakeUp: WakeUp
-    private let thread = Atomic<UInt>(0)
     private let poller: Poller
     @exclusivity(unchecked) private var timers = TimerHeap()
     @exclusivity(unchecked) private var timeOfTurn: MonotonicTime = 0
-    @exclusivity(unchecked) private var idleSpin = IdleSpin()
-    /// Whether work was passed in this turn to another thread, which is expected to respond soon.
-    @exclusivity(unchecked) private var expectsAnswer = false
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
     @exclusivity(unchecked) private var spare: [LoopTask] = []
     private let outbox = DeferredWakeups()
-    @exclusivity(unchecked) private var endOfTurn: EndOfTurn?
-
-    /// A closure that is called in place. A copy would be retained and released in each turn.
-    private struct EndOfTurn: ~Copyable {
-        let call: () -> Bool
-    }
+    /// The driver, which the thread's engine retains.
+    @exclusivity(unchecked) unowned(unsafe) var driver: (any RunLoopDriver)?
 
     /// - Throws: `RunLoopError` if no descriptor is available for the loop.
     package init() throws {
@@ -69,17 +82,18 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// blocks, and not at all while it is awake.
     package func perform(_ block: @escaping Block) { hand(over: .block(block)) }
 
-    /// Runs a task on the loop's thread, after earlier blocks.
-    package func perform(_ task: any HandoverTask) { hand(over: .task(task)) }
-
     private func hand(over item: LoopTask) {
         inbox.withLock { $0.append(item) }
         hasItems.store(true, ordering: .sequentiallyConsistent)
-        guard isAsleep.load(ordering: .sequentiallyConsistent),
-            isAsleep.exchange(false, ordering: .sequentiallyConsistent)
-        else { return }
-        wokenAt.store(Self.now, ordering: .relaxed)
-        wakeUp.signal()
+        wake()
+    }
+
+    /// Runs a task on the loop's thread, after earlier blocks. If the thread sleeps and the driver is idle, the calling
+    /// thread runs the task itself: waking the other thread would take longer than the task. The task must not block,
+    /// and the caller must hold no lock that it needs.
+    func performInPlace(_ task: any HandoverTask) {
+        if isAsleep.load(ordering: .relaxed), ownership.withLockIfAvailable({ run(task, in: $0) }) == true { return }
+        hand(over: .task(task))
     }
 
     /// Makes `run()` return after all earlier blocks have run.
@@ -88,7 +102,15 @@ package final class NetworkRunLoop: @unchecked Sendable {
         wakeUp.signal()
     }
 
-    // MARK: Called on the loop's thread
+    /// Wakes the thread if it sleeps.
+    private func wake() {
+        guard isAsleep.load(ordering: .sequentiallyConsistent),
+            isAsleep.exchange(false, ordering: .sequentiallyConsistent)
+        else { return }
+        wakeUp.signal()
+    }
+
+    // MARK: Called by the owner
 
     /// Stops watching a descriptor.
     package func unwatch(_ descriptor: Int32) throws {
@@ -126,27 +148,28 @@ package final class NetworkRunLoop: @unchecked Sendable {
         timers.cancel(timer)
     }
 
-    /// Sets a closure that is called at the end of each turn, before the thread may sleep. The closure must not change
-    /// this setting itself. It returns whether there is work that will wake the thread.
-    package func atEndOfTurn(_ call: (() -> Bool)?) { endOfTurn = call.map { EndOfTurn(call: $0) } }
-
     /// Runs turns until `stop()`.
     package func run() {
-        thread.store(UInt(pthread_self()), ordering: .relaxed)
-        outbox.adoptThread()
-        while turn() {}
+        var timeout: Int32? = 0
+        while let milliseconds = timeout {
+            let count = poller.wait(milliseconds: milliseconds)
+            timeout = ownership.withLock { wakeTime in
+                turn(count)
+                return timeToSleep(until: &wakeTime)
+            }
+        }
         outbox.leaveThread()
         // The system may reuse the thread's identity.
-        thread.store(0, ordering: .relaxed)
+        owner.store(0, ordering: .relaxed)
     }
 
-    /// Whether the caller is on the loop's thread.
-    package var isCurrent: Bool { thread.load(ordering: .relaxed) == UInt(pthread_self()) }
+    /// Whether the caller owns the loop.
+    package var isCurrent: Bool { owner.load(ordering: .relaxed) == UInt(pthread_self()) }
 
-    private func turn() -> Bool {
-        guard let mayBlock = isSpinning ? false : prepareToSleep() else { return false }
+    private func turn(_ readyCount: Int) {
+        if owner.load(ordering: .relaxed) == 0 { adoptThread() }
         timeOfTurn = 0
-        poller.wait(milliseconds: mayBlock ? millisecondsToNextTimer() : 0) { descriptor, events in
+        poller.report(readyCount) { descriptor, events in
             if descriptor == wakeUp.descriptor {
                 wakeUp.drain()
             } else if Int(descriptor) < handlers.count, let handler = handlers[Int(descriptor)] {
@@ -155,36 +178,46 @@ package final class NetworkRunLoop: @unchecked Sendable {
         }
         runInbox()
         fireTimers()
-        let isBusy =
-            switch endOfTurn {
-            case .some(let end): end.call()
-            case .none: false
-            }
-        let isExpecting = outbox.flush() || expectsAnswer
-        expectsAnswer = false
-        if isExpecting, !isBusy { idleSpin.begin(at: Self.now) }
+        driver?.endTurn()
+        outbox.flush()
+    }
+
+    private func adoptThread() {
+        owner.store(UInt(pthread_self()), ordering: .relaxed)
+        outbox.adoptThread()
+    }
+
+    /// Runs a task on the calling thread, which has become the owner. Returns false, without running it, if the loop's
+    /// thread is needed.
+    private func run(_ task: any HandoverTask, in wakeTime: MonotonicTime) -> Bool {
+        // The thread may have been woken, and earlier tasks must run first.
+        guard let driver, driver.isIdle, isAsleep.load(ordering: .sequentiallyConsistent),
+            !hasItems.load(ordering: .sequentiallyConsistent), !isStopped.load(ordering: .relaxed)
+        else { return false }
+        let thread = owner.load(ordering: .relaxed)
+        adoptThread()
+        driver.enterThread()
+        timeOfTurn = 0
+        task.runHandedOver()
+        let isIncomplete = driver.beginInPlace()
+        driver.leaveThread()
+        outbox.leaveThread()
+        owner.store(thread, ordering: .relaxed)
+        if isIncomplete || timers.nextDeadline ?? .max < wakeTime { wake() }
         return true
     }
 
-    /// Records that work was passed to another thread, which will respond with `perform(_:)` within some tens of
-    /// microseconds.
-    package func expectAnswer() { expectsAnswer = true }
-
-    private var isSpinning: Bool {
-        guard idleSpin.goesOn(at: Self.now) else { return false }
-        sched_yield()
-        return true
-    }
-
-    /// Returns whether the thread may sleep; nil if it must stop.
-    private func prepareToSleep() -> Bool? {
-        if hasItems.load(ordering: .relaxed) { return false }
+    /// Returns the time for which the thread may sleep, in milliseconds; a negative number for any time, nil to stop.
+    private func timeToSleep(until wakeTime: inout MonotonicTime) -> Int32? {
+        if hasItems.load(ordering: .relaxed) { return 0 }
         isAsleep.store(true, ordering: .sequentiallyConsistent)
         // Read the flag first, so that blocks added before the stop still run.
         let isStopped = isStopped.load(ordering: .sequentiallyConsistent)
-        guard hasItems.load(ordering: .sequentiallyConsistent) else { return isStopped ? nil : true }
-        isAsleep.store(false, ordering: .relaxed)
-        return false
+        if hasItems.load(ordering: .sequentiallyConsistent) {
+            isAsleep.store(false, ordering: .relaxed)
+            return 0
+        }
+        return isStopped ? nil : millisecondsToNextTimer(&wakeTime)
     }
 
     private func runInbox() {
@@ -193,8 +226,6 @@ package final class NetworkRunLoop: @unchecked Sendable {
         var items = spare
         spare = []
         inbox.withLock { swap(&$0, &items) }
-        let wokenAt = wokenAt.exchange(0, ordering: .relaxed)
-        if !items.isEmpty { idleSpin.noteArrival(at: wokenAt != 0 ? wokenAt : Self.now) }
         // Reverse the items, so that removing them from the end moves no elements.
         if items.count > 1 { items.reverse() }
         while let item = items.popLast() { item.run() }
@@ -212,12 +243,18 @@ package final class NetworkRunLoop: @unchecked Sendable {
         }
     }
 
-    private func millisecondsToNextTimer() -> Int32 {
-        guard let deadline = timers.nextDeadline else { return -1 }
+    /// Returns the time until the next timer, in milliseconds, and sets `wakeTime`.
+    ///
+    /// If the next timer was cancelled, the thread still wakes at its time: a task in place must wake the thread only
+    /// for a timer that is due earlier, and the timeouts of requests one after the other are due ever later.
+    private func millisecondsToNextTimer(_ wakeTime: inout MonotonicTime) -> Int32 {
+        let next = timers.nextDeadline ?? .max
+        if next == .max, wakeTime == .max { return -1 }
         let now = Self.now
-        guard deadline > now else { return 0 }
+        wakeTime = wakeTime > now ? min(wakeTime, next) : next
+        guard wakeTime > now else { return 0 }
         // Round up: a timer may fire slightly late, but the loop must not spin until it is due.
-        let (rounded, isEndless) = (deadline - now).addingReportingOverflow(999_999)
+        let (rounded, isEndless) = (wakeTime - now).addingReportingOverflow(999_999)
         return isEndless ? -1 : Int32(clamping: rounded / 1_000_000)
     }
 }
@@ -237,47 +274,6 @@ enum LoopTask: Sendable {
         case .block(let block): block()
         case .task(let task): task.runHandedOver()
         }
-    }
-}
-
-/// The polling of a run loop's inbox before it sleeps, after it has passed work to another thread.
-///
-/// A handler that receives a response often sends the next request immediately. Polling briefly for that request takes
-/// less time than being woken, which costs a system call on each side. The loop learns the typical delay; if that is
-/// too long, it does not poll. All times are in nanoseconds.
-struct IdleSpin {
-    /// The maximum polling time, because polling uses a processor.
-    static let limit: MonotonicTime = 100_000
-
-    /// A moving average of the recent delays.
-    private(set) var expected: MonotonicTime = 30_000
-    private var began: MonotonicTime = 0
-    /// The time until which to poll; 0 for no polling.
-    private var end: MonotonicTime = 0
-
-    /// Starts polling, because work was passed to another thread and there is nothing else to do.
-    mutating func begin(at now: MonotonicTime) {
-        began = now
-        end = expected > Self.limit ? 0 : now + min(Self.limit, expected + expected / 2)
-    }
-
-    /// Returns whether to poll again instead of sleeping.
-    mutating func goesOn(at now: @autoclosure () -> MonotonicTime) -> Bool {
-        guard end != 0 else { return false }
-        if now() < end { return true }
-        end = 0
-        return false
-    }
-
-    /// Records the arrival of an item from another thread.
-    mutating func noteArrival(at time: @autoclosure () -> MonotonicTime) {
-        guard began != 0 else { return }
-        let now = time()
-        // An item that arrives after a long time is not a response, so its delay is capped.
-        let took = min(now > began ? now - began : 0, 4 * Self.limit)
-        expected = (7 * expected + took) / 8
-        began = 0
-        end = 0
     }
 }
 

@@ -24,8 +24,8 @@ package struct RunLoopError: Error, CustomStringConvertible {
     package var description: String { "\(call): \(String(cString: strerror(number)))" }
 }
 
-/// Waits for many file descriptors at once with Linux's `epoll(7)`, level-triggered as libcurl requires. Used by a
-/// single thread.
+/// Waits for many file descriptors at once with Linux's `epoll(7)`, level-triggered as libcurl requires. Used by one
+/// thread at a time.
 final class Poller {
     /// The events for which a descriptor is watched.
     private struct Watch {
@@ -89,18 +89,22 @@ final class Poller {
         return epoll_ctl(epoll, operation, descriptor, &event) == 0 ? 0 : errno
     }
 
-    /// Waits until a descriptor is ready or the time has elapsed, and reports all that are ready. It may also return
-    /// early.
+    /// Waits until a descriptor is ready or the time has elapsed. It may also return early. In the meantime, another
+    /// thread may call `watch(_:for:)`.
+    ///
+    /// - Parameter milliseconds: The maximum waiting time; 0 does not wait, a negative number waits forever.
+    /// - Returns: The number of ready descriptors to report.
+    func wait(milliseconds: Int32) -> Int {
+        guard let events = ready.baseAddress else { return 0 }
+        return max(0, Int(epoll_wait(epoll, events, Int32(ready.count), milliseconds)))
+    }
+
+    /// Reports the ready descriptors that the last wait has found.
     ///
     /// A report may change the watched descriptors and events. The same call then reports only events that are still
     /// watched, and none of an earlier descriptor whose number was reused.
-    ///
-    /// - Parameter milliseconds: The maximum waiting time; 0 does not wait, a negative number waits forever.
-    func wait(milliseconds: Int32, _ report: (Int32, FileEvents) -> Void) {
-        guard let events = ready.baseAddress else { return }
-        let count = epoll_wait(epoll, events, Int32(ready.count), milliseconds)
-        guard count > 0 else { return }
-        for index in 0..<Int(count) {
+    func report(_ count: Int, _ report: (Int32, FileEvents) -> Void) {
+        for index in 0..<count {
             let event = ready[index]
             let descriptor = Int32(truncatingIfNeeded: event.data.u64)
             // An earlier report may have changed what is watched under this number.

@@ -33,7 +33,6 @@ extension RequestChain {
         if let answer = asked.lookUp() { return try proceed(answer, at: address) }
         phase = .consulting
         asked.lookUpInFiles { answer in self.thread.perform { self.didConsult(answer) } }
-        thread.runLoop?.expectAnswer()
     }
 
     private func didConsult(_ answer: CacheAnswer) {
