@@ -64,11 +64,12 @@ package final class NetworkThread: Sendable {
         return true
     }
 
-    /// Begins a task on the thread, after earlier blocks, or on the calling thread if this thread sleeps and no transfer
-    /// is running. See `NetworkRunLoop.performInPlace(_:)`.
-    func begin(_ task: any HandoverTask) -> Bool {
+    /// Runs a task on the thread, after earlier blocks, or on the calling thread if this thread sleeps and no transfer is
+    /// running. See `NetworkRunLoop.performInPlace(_:)`.
+    @discardableResult
+    func begin(_ task: LoopTask) -> Bool {
         guard let engine = engine ?? startedEngine() else { return false }
-        if mayBlock { engine.runLoop.perform { task.runHandedOver() } } else { engine.runLoop.performInPlace(task) }
+        if mayBlock { engine.runLoop.perform(task.run) } else { engine.runLoop.performInPlace(task) }
         return true
     }
 

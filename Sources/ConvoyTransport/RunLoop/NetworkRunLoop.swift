@@ -91,9 +91,9 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// Runs a task on the loop's thread, after earlier blocks. If the thread sleeps and the driver is idle, the calling
     /// thread runs the task itself: waking the other thread would take longer than the task. The task must not block,
     /// and the caller must hold no lock that it needs.
-    func performInPlace(_ task: any HandoverTask) {
-        if isAsleep.load(ordering: .relaxed), ownership.withLockIfAvailable({ run(task, in: $0) }) == true { return }
-        hand(over: .task(task))
+    func performInPlace(_ task: LoopTask) {
+        if isAsleep.load(ordering: .relaxed), ownership.withLockIfAvailable({ run(task, until: $0) }) == true { return }
+        hand(over: task)
     }
 
     /// Makes `run()` return after all earlier blocks have run.
@@ -189,7 +189,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     /// Runs a task on the calling thread, which has become the owner. Returns false, without running it, if the loop's
     /// thread is needed.
-    private func run(_ task: any HandoverTask, in wakeTime: MonotonicTime) -> Bool {
+    private func run(_ task: LoopTask, until wakeTime: MonotonicTime) -> Bool {
         // The thread may have been woken, and earlier tasks must run first.
         guard let driver, driver.isIdle, isAsleep.load(ordering: .sequentiallyConsistent),
             !hasItems.load(ordering: .sequentiallyConsistent), !isStopped.load(ordering: .relaxed)
@@ -198,7 +198,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         adoptThread()
         driver.enterThread()
         timeOfTurn = 0
-        task.runHandedOver()
+        task.run()
         let isIncomplete = driver.beginInPlace()
         driver.leaveThread()
         outbox.leaveThread()

@@ -32,7 +32,7 @@ extension RequestChain {
         noteStart()
         if let answer = asked.lookUp() { return try proceed(answer, at: address) }
         phase = .consulting
-        asked.lookUpInFiles { answer in self.thread.perform { self.didConsult(answer) } }
+        asked.lookUpInFiles { answer in self.thread.begin(.block { self.didConsult(answer) }) }
     }
 
     private func didConsult(_ answer: CacheAnswer) {

@@ -98,7 +98,7 @@ package final class RequestChain: Connection, HandoverTask, @unchecked Sendable 
     /// Starts the transfer. Call it once, from any thread.
     package func start() {
         if thread.isFreeHere { return begin() }
-        if thread.begin(self) { return }
+        if thread.begin(.task(self)) { return }
         // The network thread is not running, so report the failure on the calling thread.
         if let delegate, let failure = thread.failure { delegate.connection(self, didFailWith: failure) }
     }

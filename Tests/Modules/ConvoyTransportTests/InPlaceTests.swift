@@ -46,7 +46,7 @@ import Testing
             let isDone = DispatchSemaphore(value: 0)
             let isHere = Locked(false)
             loop.performInPlace(
-                Task {
+                .block {
                     isHere.withLock { $0 = UInt(pthread_self()) == caller }
                     body()
                     isDone.signal()
@@ -61,13 +61,7 @@ import Testing
         }
     }
 
-    private final class Task: HandoverTask {
-        private let body: @Sendable () -> Void
-        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-        func runHandedOver() { body() }
-    }
-
-    @Test func `a thread runs its task itself while the loop sleeps, and owns the loop until the task has returned`() throws {
+    @Test func `a thread runs its task itself while the loop sleeps and owns the loop meanwhile`() throws {
         let running = try Running()
         // Until the loop sleeps, it runs the tasks.
         try eventually { running.begin() }
@@ -105,7 +99,9 @@ import Testing
         running.stop()
     }
 
-    @Test func `a timer that a task in place schedules fires on time, whether the loop waits for a later one or for none`() throws {
+    @Test func `a timer scheduled by a task in place fires on time, whatever the loop waits for`()
+        throws
+    {
         let running = try Running()
         let loop = running.loop
         for round in 0..<6 {
@@ -148,7 +144,7 @@ import Testing
                         record.isRunning = false
                         if number == 1_999 { isDone.signal() }
                     }
-                    if number % 3 == 0 { loop.perform(body) } else { loop.performInPlace(Task(body)) }
+                    if number % 3 == 0 { loop.perform(body) } else { loop.performInPlace(.block(body)) }
                 }
             }.start()
         }
