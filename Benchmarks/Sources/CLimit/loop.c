@@ -4,9 +4,37 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+static int is_kept(limit_loop *loop, curl_socket_t socket) {
+    return loop->keeps_sockets && socket < (int)(sizeof loop->registered / sizeof *loop->registered);
+}
+
+static int keep_socket(limit_loop *loop, curl_socket_t socket, int what) {
+    uint32_t events = (what & CURL_POLL_IN ? EPOLLIN : 0) | (what & CURL_POLL_OUT ? EPOLLOUT : 0);
+    if (what == CURL_POLL_REMOVE) events = 0;
+    loop->wanted[socket] = events;
+    if (events == 0 || events == loop->registered[socket]) return 0;
+    struct epoll_event event = {.data.fd = socket, .events = events};
+    epoll_ctl(loop->epoll, loop->registered[socket] ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, socket, &event);
+    loop->registered[socket] = events;
+    return 0;
+}
+
+static int on_close(void *context, curl_socket_t socket) {
+    limit_loop *loop = context;
+    if (is_kept(loop, socket)) loop->registered[socket] = loop->wanted[socket] = 0;
+    return close(socket);
+}
+
+int limit_loop_keep_sockets(limit_loop *loop, CURL *easy) {
+    loop->keeps_sockets = 1;
+    return curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close)
+        || curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, loop) ? -1 : 0;
+}
+
 static int on_socket(CURL *easy, curl_socket_t socket, int what, void *context, void *known) {
     (void)easy;
     limit_loop *loop = context;
+    if (is_kept(loop, socket)) return keep_socket(loop, socket, what);
     if (what == CURL_POLL_REMOVE) {
         epoll_ctl(loop->epoll, EPOLL_CTL_DEL, socket, 0);
         return 0;
@@ -57,11 +85,17 @@ void limit_loop_turn(limit_loop *loop) {
     }
     int count = epoll_wait(loop->epoll, ready, 256, timeout);
     for (int i = 0; i < count; i++) {
+        int socket = ready[i].data.fd;
+        if (is_kept(loop, socket) && !loop->wanted[socket]) {
+            epoll_ctl(loop->epoll, EPOLL_CTL_DEL, socket, 0);
+            loop->registered[socket] = 0;
+            continue;
+        }
         int mask = 0;
         if (ready[i].events & EPOLLIN) mask |= CURL_CSELECT_IN;
         if (ready[i].events & EPOLLOUT) mask |= CURL_CSELECT_OUT;
         if (ready[i].events & (EPOLLERR | EPOLLHUP)) mask |= CURL_CSELECT_ERR;
-        curl_multi_socket_action(loop->multi, ready[i].data.fd, mask, &running);
+        curl_multi_socket_action(loop->multi, socket, mask, &running);
     }
     if (loop->deadline && limit_nanoseconds() >= loop->deadline) {
         loop->deadline = 0;

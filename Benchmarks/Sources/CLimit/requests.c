@@ -7,6 +7,7 @@
 // The state of one transfer, with its body in memory, as a user would have it.
 typedef struct {
     CURL *easy;
+    CURLU *origin;
     struct curl_slist *fields;
     long received;
     char body[64];
@@ -30,6 +31,16 @@ static struct curl_slist *field_list(const char *lines) {
         free(line);
     }
     return list;
+}
+
+// Passes the origin already parsed, and the rest of the URL as the request target. Returns 0, or -1.
+static int set_origin(CURL *easy, const char *url, slot *s) {
+    const char *path = strstr(url, "://");
+    path = path ? strchr(path + 3, '/') : 0;
+    s->origin = curl_url();
+    if (!path || !s->origin) return -1;
+    return curl_url_set(s->origin, CURLUPART_URL, url, 0) || curl_url_set(s->origin, CURLUPART_PATH, "/", 0)
+        || curl_easy_setopt(easy, CURLOPT_CURLU, s->origin) || curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, path) ? -1 : 0;
 }
 
 static CURL *make_handle(const limit_plan *plan, slot *s) {
@@ -57,6 +68,7 @@ static CURL *make_handle(const limit_plan *plan, slot *s) {
 
 static void clean_up(slot *s) {
     curl_easy_cleanup(s->easy);
+    curl_url_cleanup(s->origin);
     curl_slist_free_all(s->fields);
 }
 
@@ -104,6 +116,8 @@ int limit_requests(const limit_plan *plan, limit_result *result) {
     for (int i = 0; i < plan->in_flight; i++) {
         slots[i].easy = make_handle(plan, &slots[i]);
         if (!slots[i].easy) return -1;
+        if (!plan->tuned) continue;
+        if (limit_loop_keep_sockets(&loop, slots[i].easy) || set_origin(slots[i].easy, plan->url, &slots[i])) return -1;
     }
     long failed = make_requests(&loop, plan, slots, plan->warm_up);
     double cpu = limit_cpu_seconds();

@@ -7,7 +7,7 @@ extension Case {
         let trial = Trial(
             name: "small-get", unit: "requests/s", limit: Trial.cLoop,
             subjects: [
-                .limit(plan), .convoy(plan), .convoyFed(plan, named: "convoy-fed"),
+                .limit(plan), .limit(plan, isTuned: true), .convoy(plan), .convoyFed(plan, named: "convoy-fed"),
                 .convoyMeasured(plan, named: "convoy-metrics"), .convoyMonitored(plan, named: "convoy-monitored"),
                 .urlSession(plan.reduced(to: 5_000)), .node(plan), .go(plan), .curl(plan.reduced(to: 5_000)),
             ])
@@ -32,7 +32,8 @@ extension Case {
         let trial = Trial(
             name: "small-get-1", unit: "requests/s", limit: Trial.cLoop,
             subjects: [
-                .limit(plan), .convoyFed(plan), .urlSession(plan.reduced(to: 5_000)), .node(plan.reduced(to: 10_000)),
+                .limit(plan), .limit(plan, isTuned: true), .convoyFed(plan), .convoyAwaited(plan),
+                .urlSession(plan.reduced(to: 5_000)), .node(plan.reduced(to: 10_000)),
                 .go(plan.reduced(to: 10_000)), .curl(plan.reduced(to: 10_000)),
             ])
         return Case(

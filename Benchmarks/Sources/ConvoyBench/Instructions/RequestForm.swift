@@ -73,11 +73,8 @@ struct RequestForm: Sendable {
     private static let limitWithFields = RequestForm(
         name: "limit-fields", summary: "the C loop with Convoy's header fields"
     ) { context, count in
-        var plan = RequestPlan(path: "small", fullCount: count, inFlight: 1, expectedBytes: 11)
-        let request = try HTTPRequestSerializer().request(method: .get, url: context.url, parameters: nil, headers: [:])
-        plan.fields = request.allHTTPHeaderFields ?? [:]
-        plan.fields["Accept-Encoding"] = plan.fields["Accept-Encoding"] ?? "gzip, br, zstd"
-        _ = try LimitLoop.run(plan, context, limit_requests)
+        let plan = RequestPlan(path: "small", fullCount: count, inFlight: 1, expectedBytes: 11)
+        _ = try LimitLoop.run(plan.withFieldsOfConvoy(), context, limit_requests)
     }
 
     private static let task = RequestForm(name: "task", summary: "a data task of a session") { context, count in

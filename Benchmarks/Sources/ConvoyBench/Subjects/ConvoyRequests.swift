@@ -22,6 +22,15 @@ extension Subject {
         }
     }
 
+    /// Returns Convoy with sequential requests that a task awaits.
+    static func convoyAwaited(_ plan: RequestPlan) -> Subject {
+        Subject("convoy-awaited") { context in
+            try ConvoyRequests(plan, context).measure { requests, count in
+                (try? blocking { try await requests.awaitEach(count) }) ?? count
+            }
+        }
+    }
+
     /// Returns the same as `convoy`, with operations that collect metrics.
     static func convoyMeasured(_ plan: RequestPlan, named name: String) -> Subject {
         Subject(name) { context in
@@ -108,6 +117,13 @@ final class ConvoyRequests: Sendable {
         leftToStart.store(count, ordering: .sequentiallyConsistent)
         for _ in 0..<min(count, plan.inFlight) { startNext(countdown) }
         return countdown.wait()
+    }
+
+    /// Awaits one request after the other. Returns the number of wrong responses.
+    func awaitEach(_ count: Int) async throws -> Int {
+        var wrong = 0
+        for _ in 0..<count where try await manager.get(path()).count != plan.expectedBytes { wrong += 1 }
+        return wrong
     }
 
     private func startNext(_ countdown: Countdown) {

@@ -3,9 +3,13 @@ import Foundation
 
 extension Subject {
     /// Returns the plain C loop.
-    static func limit(_ plan: RequestPlan) -> Subject {
-        Subject(Trial.cLoop) { context in
-            let result = try LimitLoop.run(plan, context, limit_requests)
+    ///
+    /// - Parameter isTuned: Whether the loop sends Convoy's header fields, keeps its sockets registered and parses the URL once,
+    ///   as Convoy does. This is the limit of what libcurl allows.
+    static func limit(_ plan: RequestPlan, isTuned: Bool = false) -> Subject {
+        Subject(isTuned ? "limit-tuned" : Trial.cLoop) { context in
+            let plan = isTuned ? try plan.withFieldsOfConvoy() : plan
+            let result = try LimitLoop.run(plan, context, isTuned: isTuned, limit_requests)
             return .rate(
                 plan.requests(context), Cost(seconds: result.seconds, cpuSeconds: result.cpu_seconds))
         }
@@ -16,7 +20,7 @@ extension Subject {
 enum LimitLoop {
     /// - Throws: `BenchError` if the loop could not run, or a request failed.
     static func run(
-        _ plan: RequestPlan, _ context: Context,
+        _ plan: RequestPlan, _ context: Context, isTuned: Bool = false,
         _ loop: (UnsafePointer<limit_plan>, UnsafeMutablePointer<limit_result>) -> Int32
     ) throws -> limit_result {
         var result = limit_result()
@@ -30,6 +34,7 @@ enum LimitLoop {
                 raw.in_flight = Int32(plan.inFlight)
                 raw.http2 = plan.usesHTTP2 ? 1 : 0
                 raw.expected_bytes = plan.expectedBytes
+                raw.tuned = isTuned ? 1 : 0
                 guard !plan.fields.isEmpty else { return loop(&raw, &result) }
                 return plan.fields.map { "\($0): \($1)\n" }.sorted().joined().withCString { fields in
                     raw.fields = fields

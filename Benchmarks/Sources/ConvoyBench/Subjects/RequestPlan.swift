@@ -1,3 +1,4 @@
+import Convoy
 import Foundation
 
 /// Repeated GETs of one small resource, made by all subjects of the `small-get` cases.
@@ -26,6 +27,16 @@ struct RequestPlan: Sendable {
     func reduced(to count: Int) -> RequestPlan {
         var plan = self
         plan.fullCount = min(count, fullCount)
+        return plan
+    }
+
+    /// Returns the same plan with the header fields that Convoy sends.
+    func withFieldsOfConvoy() throws -> RequestPlan {
+        var plan = self
+        guard let url = URL(string: "http://localhost/") else { throw BenchError("no URL") }
+        let request = try HTTPRequestSerializer().request(method: .get, url: url, parameters: nil, headers: [:])
+        plan.fields = request.allHTTPHeaderFields ?? [:]
+        plan.fields["Accept-Encoding"] = plan.fields["Accept-Encoding"] ?? "gzip, br, zstd"
         return plan
     }
 }
