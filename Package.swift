@@ -129,8 +129,8 @@ let package = Package(
         module(
             "ConvoyDownloads",
             uses: [
-                "CEpoll", "COpenSSL", "CXML2", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity",
-                "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+                "CEpoll", "COpenSSL", "CXML2", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
+                "ConvoyTransport",
             ]),
         module(
             "ConvoyUploads",
@@ -154,7 +154,7 @@ let package = Package(
             uses: [
                 "ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyCookies", "ConvoyCache",
                 "ConvoyDiagnostics", "ConvoyOperations", "ConvoyDownloads", "ConvoyReachability", "ConvoyRealtime",
-                "ConvoySession", "ConvoyUploads",
+                "ConvoySession", "ConvoySharedQueue", "ConvoyUploads",
             ]),
         // AFNetworking's names, for a program that is being ported. Not part of the umbrella.
         module(
@@ -170,11 +170,11 @@ let package = Package(
                 "CEpoll", "COpenSSL", "CXML2", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
                 "ConvoyTransport", "ConvoyUploads",
             ]),
-        // The queue that processes and machines share. Not part of the umbrella: most programs have no other machine.
+        // The queue that survives the process, of one process or of several.
         module(
             "ConvoySharedQueue",
             uses: [
-                "ConvoyDatabase", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
+                "CEpoll", "ConvoyDatabase", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
                 "ConvoySupport", "ConvoyTransport", "ConvoyUploads",
             ]),
         // Its store on PostgreSQL; empty without the trait `Postgres`.
@@ -311,8 +311,8 @@ let package = Package(
         tests(
             "ConvoyDownloadsTests",
             of: [
-                "ConvoyStorySupport", "ConvoyDownloads", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity",
-                "ConvoyTransport", "StoreProgram",
+                "ConvoyStorySupport", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoyTransport",
+                "StoreProgram",
             ]),
         tests(
             "ConvoySessionTests",
@@ -366,12 +366,13 @@ let package = Package(
         tests(
             "ConvoyUploadsTests",
             of: [
-                "ConvoyUploads", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoyTransport", "StoreProgram",
+                "ConvoyUploads", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySharedQueue",
+                "ConvoyTransport", "StoreProgram",
             ]),
         tests(
             "ConvoySharedQueueTests",
             of: [
-                "ConvoySharedQueue", "ConvoyDownloads", "ConvoyOperations", "StoreProgram",
+                "ConvoySharedQueue", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoyUploads", "StoreProgram",
                 with("Postgres", "ConvoyPostgres"),
             ]),
         tests(

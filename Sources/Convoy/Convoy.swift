@@ -9,5 +9,6 @@
 @_exported import ConvoySecurity
 @_exported import ConvoySerialization
 @_exported import ConvoySession
+@_exported import ConvoySharedQueue
 @_exported import ConvoyTransport
 @_exported import ConvoyUploads

@@ -1,4 +1,3 @@
-import ConvoyDownloads
 import Foundation
 
 /// The status of an entry: a pure state machine. Stores read it, apply an event, and write it back in one transaction.

@@ -1,4 +1,3 @@
-import ConvoyDownloads
 import ConvoyOperations
 import ConvoySupport
 import Foundation

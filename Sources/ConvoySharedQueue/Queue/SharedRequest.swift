@@ -1,8 +1,6 @@
-import ConvoyDownloads
 import ConvoyOperations
 import ConvoySecurity
 import ConvoySupport
-import ConvoyUploads
 import Foundation
 import FoundationNetworking
 

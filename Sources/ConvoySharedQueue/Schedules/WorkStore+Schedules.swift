@@ -1,4 +1,3 @@
-import ConvoyDownloads
 import Foundation
 
 /// A stored schedule.

@@ -1,4 +1,3 @@
-import ConvoyDownloads
 import Foundation
 
 /// An entry to enqueue.

@@ -1,4 +1,3 @@
-import ConvoyDownloads
 import Foundation
 
 /// A filter that selects entries.

@@ -1,4 +1,3 @@
-import ConvoyDownloads
 import Foundation
 
 /// Reports of workers, and taking back the entries of workers that do not report.

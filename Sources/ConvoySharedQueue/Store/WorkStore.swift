@@ -1,4 +1,3 @@
-import ConvoyDownloads
 import ConvoySupport
 import Foundation
 

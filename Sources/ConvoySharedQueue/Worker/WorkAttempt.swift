@@ -118,7 +118,9 @@ final class WorkAttempt: @unchecked Sendable {
             operation = made
         case .upload(let upload):
             request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
-            operation = try UploadRequest.operation(request, upload)
+            let made = UploadOperation(request: request, file: upload.file)
+            try StoredUploadOptions.apply(upload, to: made)
+            operation = made
         case .send:
             if let body = work.body {
                 request.httpBody = Data(body)
@@ -383,15 +385,4 @@ final class WorkAttempt: @unchecked Sendable {
         let reason = Redaction.text(ErrorDescription.reason(error), secrets)
         return String(String.UnicodeScalarView(reason.unicodeScalars.prefix(1000)))
     }
-}
-
-extension FinishedFile {
-    /// Decodes the mark of an earlier attempt; nil if it is invalid.
-    init?(mark: String) {
-        guard let file = try? JSONDecoder().decode(Self.self, from: Data(mark.utf8)), file.url.isFileURL else { return nil }
-        self = file
-    }
-
-    /// The mark for the next attempt.
-    var mark: String { (try? JSONEncoder().encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "" }
 }

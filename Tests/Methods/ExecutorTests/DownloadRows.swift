@@ -1,5 +1,6 @@
 import ConvoyDownloads
 import ConvoyOperations
+import ConvoySharedQueue
 import Foundation
 
 /// The functions of downloads that survive the process.

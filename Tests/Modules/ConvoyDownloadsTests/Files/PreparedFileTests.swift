@@ -5,7 +5,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Partial files, journals and queue directories that another user has prepared or can change.
+/// Partial files and journals that another user has prepared or can change.
 @Suite struct PreparedFileTests {
     private static let other: uid_t = 65534
 
@@ -52,27 +52,5 @@ import Testing
         let operation = await fixture.run(fixture.download())
         #expect(operation.error != nil)
         #expect(!fixture.names.contains("file.bin"))
-    }
-
-    @Test func `a queue rejects a directory or database that other users can modify`() async throws {
-        let fixture = try QueueFixture()
-        try await fixture.open().close()
-        func refusal(_ comment: String) {
-            let error = #expect(throws: DownloadQueueError.self, "\(comment)") { try fixture.open() }
-            guard case .unsafe = error else { return #expect(Bool(false), "\(comment): \(String(describing: error))") }
-        }
-        for name in ["", "bodies", "queue.sqlite", "queue.lock"] {
-            let path = fixture.home.appendingPathComponent(name).path
-            var facts = stat()
-            try #require(stat(path, &facts) == 0)
-            try #require(chmod(path, facts.st_mode & 0o777 | 0o022) == 0)
-            refusal("others can write to \(name)")
-            try #require(chmod(path, facts.st_mode & 0o777) == 0)
-            guard geteuid() == 0 else { continue }
-            try #require(chown(path, Self.other, Self.other) == 0)
-            refusal("\(name) is another user's")
-            try #require(chown(path, 0, 0) == 0)
-        }
-        try await fixture.open().close()
     }
 }

@@ -1,3 +1,4 @@
+import ConvoyDownloads
 import ConvoyOperations
 import ConvoySupport
 import ConvoyTransport
@@ -274,24 +275,8 @@ extension QueueCore {
         operation.whenDelivered { [self] in
             tidy { [self] in
                 if let body = row.request.body { bodies.remove([body]) }
-                switch row.request.work {
-                case .download(let download): removePartialFile(download, of: url ?? row.request.url, file)
-                case .upload(let upload): QueuedUploads.maker?.removeLeftovers(of: upload, for: url ?? row.request.url)
-                case .send: break
-                }
+                row.request.removeLeftovers(at: url ?? row.request.url, file)
             }
         }
-    }
-
-    /// Removes the partial file of a cancelled download, unless another download is using it.
-    func removePartialFile(_ download: StoredDownload, of url: URL, _ file: URL?) {
-        let paths =
-            download.isDirectory && (download.options.usesServerFileName || file == nil)
-            ? PartialPaths(directory: download.place.path, url: url)
-            : PartialPaths(following: (file ?? download.place).standardizedFileURL.path)
-        guard access(paths.partial, F_OK) == 0 || access(paths.journal, F_OK) == 0 else { return }
-        let file = DownloadFile(paths)
-        guard (try? file.open()) != nil else { return }
-        file.discard()
     }
 }

@@ -1,3 +1,4 @@
+import ConvoyDownloads
 import ConvoyOperations
 import ConvoySupport
 import Foundation

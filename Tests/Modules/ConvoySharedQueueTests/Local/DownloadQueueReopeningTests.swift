@@ -1,5 +1,6 @@
 import ConvoyDownloads
 import ConvoyOperations
+import ConvoySharedQueue
 import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport

@@ -1,4 +1,5 @@
 import ConvoyDownloads
+import ConvoySharedQueue
 import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport

@@ -125,11 +125,7 @@ extension QueueCore {
             BlockingWorkers.shared.perform { [self] in
                 if let body = row.request.body { bodies.remove([body]) }
                 guard row.status.phase != .finished else { return }
-                switch row.request.work {
-                case .download(let download): removePartialFile(download, of: row.request.url, row.status.file?.url)
-                case .upload(let upload): QueuedUploads.maker?.removeLeftovers(of: upload, for: row.request.url)
-                case .send: break
-                }
+                row.request.removeLeftovers(at: row.request.url, row.status.file?.url)
             }
         }
     }

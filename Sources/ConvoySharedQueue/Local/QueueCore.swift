@@ -1,3 +1,4 @@
+import ConvoyDownloads
 import ConvoyOperations
 import ConvoySecurity
 import ConvoySerialization
@@ -184,6 +185,7 @@ final class QueueCore: Sendable {
             request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
             let made = QueuedDownloadOperation(request: request)
             download.apply(to: made)
+            made.recordFile()
             operation = made
         case .send(let sending):
             try setBody(sending.body, id, &request, &lines)
@@ -192,11 +194,10 @@ final class QueueCore: Sendable {
             if !sending.sendsAgain { made.forbidPauses() }
             operation = made
         case .upload(let upload):
-            guard let maker = QueuedUploads.maker else {
-                throw .unsuitableRequest("The entry is an upload: link the program with ConvoyUploads.")
-            }
             request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
-            operation = try maker.queuedOperation(request, upload)
+            let made = QueuedUploadOperation(request: request, file: upload.file)
+            try StoredUploadOptions.apply(upload, to: made)
+            operation = made
         }
         manager.adopt(operation)
         // The manager's serializer may expect JSON. A file need not be JSON, and a request has arrived regardless of
@@ -317,27 +318,5 @@ final class QueueCore: Sendable {
             withExtendedLifetime(operations) {}
             for waiter in waiters { waiter() }
         }
-    }
-}
-
-extension StoredDownload {
-    /// Applies the stored settings to a download.
-    package func apply(to operation: DownloadOperation) {
-        if isDirectory { operation.directory = place } else { operation.destination = place }
-        operation.existingFilePolicy = options.existing
-        operation.usesServerFileName = options.usesServerFileName
-        operation.checksums = options.checksums.compactMap { try? Checksum(parsing: $0) }
-        if let length = options.pieceLength, let pieces = options.pieces {
-            operation.pieceChecksums = PieceChecksums(
-                length: length, checksums: pieces.compactMap { try? Checksum(parsing: $0) })
-        }
-        operation.expectedLength = options.expectedLength
-        operation.segmentCount = options.segments
-        operation.minimumSegmentLength = options.minimumSegment
-        operation.mirrors = options.mirrors.compactMap { URL(string: $0) }
-        operation.usesServerMirrors = options.usesServerMirrors
-        // A stored result is final, so its file must survive a power failure.
-        operation.synchronizesFile = true
-        operation.keepsModificationDate = options.keepsModificationDate
     }
 }

@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-@testable import ConvoyDownloads
+@testable import ConvoySharedQueue
 
 struct DownloadQueueFailureTests {
     private let fixture: QueueFixture
@@ -166,6 +166,28 @@ struct DownloadQueueFailureTests {
         } throws: { error in
             if case .newerVersion? = error as? DownloadQueueError { true } else { false }
         }
+    }
+
+    @Test func `a queue rejects a directory or database that other users can modify`() async throws {
+        let other: uid_t = 65534
+        try await fixture.open().close()
+        func refusal(_ comment: String) {
+            let error = #expect(throws: DownloadQueueError.self, "\(comment)") { try fixture.open() }
+            guard case .unsafe = error else { return #expect(Bool(false), "\(comment): \(String(describing: error))") }
+        }
+        for name in ["", "bodies", "queue.sqlite", "queue.lock"] {
+            let path = fixture.home.appendingPathComponent(name).path
+            var facts = stat()
+            try #require(stat(path, &facts) == 0)
+            try #require(chmod(path, facts.st_mode & 0o777 | 0o022) == 0)
+            refusal("others can write to \(name)")
+            try #require(chmod(path, facts.st_mode & 0o777) == 0)
+            guard geteuid() == 0 else { continue }
+            try #require(chown(path, other, other) == 0)
+            refusal("\(name) is another user's")
+            try #require(chown(path, 0, 0) == 0)
+        }
+        try await fixture.open().close()
     }
 
     @Test func `a location that is not a directory is rejected`() throws {

@@ -2,7 +2,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-@testable import ConvoyDownloads
+@testable import ConvoySharedQueue
 
 /// Compares the table, which keeps counts, with a model that evaluates everything each time.
 struct QueueTablePropertyTests {

@@ -2,17 +2,18 @@ import ConvoyDownloads
 import ConvoyOperations
 import ConvoySecurity
 import ConvoySupport
+import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
-/// An upload of a file for a `DownloadQueue`, which survives the process. Its members correspond to those of
-/// ``UploadOperation``.
+/// An upload of a file for a ``DownloadQueue``, which survives the process. Its members correspond to those of
+/// `UploadOperation`.
 ///
 /// ```swift
 /// try await queue.enqueue([UploadRequest(URLRequest(url: files), file: film)])
 /// ```
 ///
-/// The file is not copied, and must not change until it has been sent. As with a `DownloadRequest`, header fields with
+/// The file is not copied, and must not change until it has been sent. As with a ``DownloadRequest``, header fields with
 /// secrets are not stored.
 public struct UploadRequest: DurableRequest {
     /// The identifier of the entry, with which other entries declare a dependency on it.
@@ -31,25 +32,25 @@ public struct UploadRequest: DurableRequest {
     /// The file to send.
     public var file: URL
 
-    /// The upload protocol; see ``UploadOperation/uploadProtocol``.
+    /// The upload protocol; see `UploadOperation.uploadProtocol`.
     public var uploadProtocol = UploadProtocol.automatic
-    /// The maximum length of a chunk, in bytes; nil for an adaptive length. See ``UploadOperation/chunkSize``.
+    /// The maximum length of a chunk, in bytes; nil for an adaptive length. See `UploadOperation.chunkSize`.
     public var chunkLength: Int64?
-    /// The number of concurrent parts; see ``UploadOperation/parallelPartCount``.
+    /// The number of concurrent parts; see `UploadOperation.parallelPartCount`.
     public var parallelPartCount = 1
     /// Whether to start over if the upload cannot be resumed, because the server no longer has it or the file has
-    /// changed; see ``UploadOperation/resumption``. The default is true.
+    /// changed; see `UploadOperation.resumption`. The default is true.
     public var restartsWhenGone = true
-    /// The expected checksum of the file; see ``UploadOperation/checksum``.
+    /// The expected checksum of the file; see `UploadOperation.checksum`.
     public var checksum: Checksum?
-    /// The algorithm with which the server verifies each request; see ``UploadOperation/chunkChecksumAlgorithm``.
+    /// The algorithm with which the server verifies each request; see `UploadOperation.chunkChecksumAlgorithm`.
     public var chunkChecksumAlgorithm: ChecksumAlgorithm?
-    /// The metadata of the upload; see ``UploadOperation/metadata``. It is stored unchanged, so do not put secrets in
+    /// The metadata of the upload; see `UploadOperation.metadata`. It is stored unchanged, so do not put secrets in
     /// it.
     public var metadata: [String: String] = [:]
 
     /// Whether to store a URL with a secret in its query. The default is false: such a URL is rejected with
-    /// `DownloadQueueError.secretInURL`. A user name or password is always rejected.
+    /// ``DownloadQueueError/secretInURL(_:)``. A user name or password is always rejected.
     public var storesSecretsInURL = false
 
     /// Creates an upload of a file.
@@ -75,15 +76,6 @@ extension UploadRequest: StorableRequest {
         }
         return .upload(StoredUpload(file: file.absoluteURL.standardizedFileURL, options: data))
     }
-
-    /// Creates an operation from a stored upload, outside a queue.
-    package static func operation(
-        _ request: URLRequest, _ upload: StoredUpload
-    ) throws(DownloadQueueError) -> UploadOperation {
-        let operation = UploadOperation(request: request, file: upload.file)
-        try StoredUploadOptions.apply(upload, to: operation)
-        return operation
-    }
 }
 
 extension UploadRequest: CustomReflectable {
@@ -95,7 +87,7 @@ extension UploadRequest: CustomReflectable {
 }
 
 /// The stored settings of an upload.
-private struct StoredUploadOptions: Codable {
+struct StoredUploadOptions: Codable {
     var uploadProtocol: UploadProtocol
     var chunk: Int64?
     var parts: Int
@@ -128,49 +120,4 @@ private struct StoredUploadOptions: Codable {
             operation.chunkChecksumAlgorithm = algorithm
         }
     }
-}
-
-/// The type that creates the uploads of queues. It is found by name; see `QueuedUploads`.
-final class QueuedUploadMaker: QueuedUploadMaking {
-    static func queuedOperation(
-        _ request: URLRequest, _ upload: StoredUpload
-    ) throws(DownloadQueueError) -> any QueuedOperation {
-        let operation = QueuedUploadOperation(request: request)
-        operation.set(\.source, .file(upload.file))
-        try StoredUploadOptions.apply(upload, to: operation)
-        return operation
-    }
-
-    static func removeLeftovers(of upload: StoredUpload, for url: URL) {
-        // The finished operation releases the journal on another thread.
-        for _ in 0..<100 {
-            do throws(UploadError) {
-                return try UploadOperation.removeJournal(of: upload.file, for: url)
-            } catch {
-                guard error.reason == .inUse else { return }
-                usleep(10_000)
-            }
-        }
-    }
-}
-
-/// The operation of an upload entry.
-private final class QueuedUploadOperation: UploadOperation, QueuedOperation, @unchecked Sendable {
-    let link = QueueLink()
-
-    override func start() { link.start(self) { self.startNow() } }
-    override func pause() { link.setPaused(true, self) { pauseNow() } }
-    override func resume() { link.setPaused(false, self) { resumeNow() } }
-    override func cancel() { link.cancel(self) { cancelNow() } }
-
-    private func startNow() { super.start() }
-    func pauseNow() { super.pause() }
-    func resumeNow() { super.resume() }
-    private func cancelNow() { super.cancel() }
-
-    var bytes: (done: Int64, expected: Int64?) {
-        let progress = uploadProgress
-        return (progress.bytesConfirmed, progress.bytesExpected)
-    }
-    var finishedFile: URL? { nil }
 }

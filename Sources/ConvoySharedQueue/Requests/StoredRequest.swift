@@ -1,7 +1,9 @@
+import ConvoyDownloads
 import ConvoyOperations
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
+import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
@@ -91,11 +93,11 @@ extension StoredDownload.Options {
     }
 }
 
-/// The settings of an upload, whose operation is created by a different module: see `QueuedUploadMaking`.
+/// The settings of an upload.
 package struct StoredUpload: Sendable, Equatable, Codable {
     /// The file to send.
     package var file: URL
-    /// The options of the upload, encoded by the module that creates the operation.
+    /// The encoded `StoredUploadOptions`.
     package var options: Data
 
     package init(file: URL, options: Data) { (self.file, self.options) = (file, options) }
@@ -221,5 +223,62 @@ extension HTTPRequestOperation {
         if error.userInfo[URLError.nothingWasSentKey] as? Bool == true { return false }
         // After a redirect, the error may concern a different host.
         return !(unsent.contains(error.code) && redirects.isEmpty)
+    }
+}
+
+extension StoredDownload {
+    /// Applies the stored settings to a download.
+    package func apply(to operation: DownloadOperation) {
+        if isDirectory { operation.directory = place } else { operation.destination = place }
+        operation.existingFilePolicy = options.existing
+        operation.usesServerFileName = options.usesServerFileName
+        operation.checksums = options.checksums.compactMap { try? Checksum(parsing: $0) }
+        if let length = options.pieceLength, let pieces = options.pieces {
+            operation.pieceChecksums = PieceChecksums(
+                length: length, checksums: pieces.compactMap { try? Checksum(parsing: $0) })
+        }
+        operation.expectedLength = options.expectedLength
+        operation.segmentCount = options.segments
+        operation.minimumSegmentLength = options.minimumSegment
+        operation.mirrors = options.mirrors.compactMap { URL(string: $0) }
+        operation.usesServerMirrors = options.usesServerMirrors
+        // A stored result is final, so its file must survive a power failure.
+        operation.synchronizesFile = true
+        operation.keepsModificationDate = options.keepsModificationDate
+    }
+}
+
+// MARK: - Leftovers
+
+extension StoredRequest {
+    /// Removes the files that an incomplete request has left: the partial file of a download, unless another download is
+    /// using it, or the journal of an upload. Blocks.
+    ///
+    /// - Parameters:
+    ///   - url: The URL to which the request was sent.
+    ///   - file: The destination of a download, if it is known.
+    func removeLeftovers(at url: URL, _ file: URL?) {
+        switch work {
+        case .download(let download):
+            let paths =
+                download.isDirectory && (download.options.usesServerFileName || file == nil)
+                ? PartialPaths(directory: download.place.path, url: url)
+                : PartialPaths(following: (file ?? download.place).standardizedFileURL.path)
+            guard access(paths.partial, F_OK) == 0 || access(paths.journal, F_OK) == 0 else { return }
+            let file = DownloadFile(paths)
+            guard (try? file.open()) != nil else { return }
+            file.discard()
+        case .upload(let upload):
+            // The finished operation releases the journal on another thread.
+            for _ in 0..<100 {
+                do throws(UploadError) {
+                    return try UploadOperation.removeJournal(of: upload.file, for: url)
+                } catch {
+                    guard error.reason == .inUse else { return }
+                    usleep(10_000)
+                }
+            }
+        case .send: break
+        }
     }
 }
