@@ -372,9 +372,10 @@ let package = Package(
         tests(
             "ConvoySharedQueueTests",
             of: [
-                "ConvoySharedQueue", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoyUploads", "StoreProgram",
+                "ConvoySharedQueue", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoyUploads",
+                "StoreProgram",
                 with("Postgres", "ConvoyPostgres"),
-            ]),
+            ], exclude: ["Local/EarlierQueue.sql"]),
         tests(
             "ConvoyWorkflowTests",
             of: ["ConvoyWorkflow", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoyTransport"]),

@@ -21,7 +21,8 @@ package struct WorkStanding: Sendable, Hashable {
     package var maximumAttempts = 1
     /// Whether the request may be sent again if it is unknown whether it has arrived.
     package var sendsAgain = true
-    /// Whether the request of the current attempt may have been sent. Set only for entries that are not sent again.
+    /// Whether the request of the current attempt may have been sent. A ``SharedQueue`` sets it only for entries that are
+    /// not sent again.
     package var hasBegun = false
     /// The number of the last lease, which identifies reports of a worker that has lost its lease.
     package var lease: Int64 = 0
@@ -55,6 +56,9 @@ package struct WorkStanding: Sendable, Hashable {
         case claim(worker: UUID)
         /// The request of the entry is about to be sent.
         case begin(lease: Int64)
+        /// An operation of a ``DownloadQueue`` begins, or continues after a pause or a delay, with the given number of new
+        /// attempts. The operation exists as long as the entry, so it does not wait for a claim.
+        case start(worker: UUID, attempts: Int)
         case report(WorkReport)
         case release(worker: UUID, lease: Int64)
         case expire
@@ -138,6 +142,13 @@ package struct WorkStanding: Sendable, Hashable {
         case .begin(let lease):
             guard state == .leased, self.lease == lease else { return false }
             hasBegun = true
+        case .start(let worker, let count):
+            state = .leased
+            self.worker = worker
+            lease &+= 1
+            hasBegun = true
+            due = 0
+            attempts = attempts.addingReportingOverflow(count).partialValue
         case .report(let report):
             guard state == .leased, lease == report.lease, worker == report.worker else { return false }
             conclude(report, now)
@@ -250,6 +261,7 @@ extension WorkStanding.Change {
         case .dependencyRemoval: .dependencyRemoval
         case .claim: .claim
         case .begin: .begin
+        case .start: .start
         case .report(let report):
             switch report.end {
             case .succeeded: .succeed

@@ -36,6 +36,8 @@ extension WorkState {
         case claim
         /// The request of the entry is about to be sent.
         case begin
+        /// An operation begins or continues, in the process that alone uses the queue.
+        case start
         /// A worker reports the end of an attempt.
         case succeed, failForNow, failForGood
         /// A worker returns the entry without having sent its request.
@@ -75,6 +77,7 @@ extension WorkState {
         // An entry that must not be sent any more is not leased.
         add(.claim, [.ready], [.leased, .held, .failed])
         add(.begin, [.leased], [.leased])
+        add(.start, [.waiting, .held, .ready, .leased, .retrying, .paused], [.leased])
         add(.succeed, [.leased], [.done])
         add(.failForNow, [.leased], [.retrying, .held, .failed])
         add(.failForGood, [.leased], [.failed])

@@ -65,14 +65,14 @@ extension DownloadQueue {
         public let statusCode: Int?
         /// The time of the `enqueue` call.
         public let enqueuedAt: Date
-        /// The time at which the entry last started or ended.
+        /// The time of the last change in the state.
         public let changedAt: Date
     }
 
     /// All entries, in the order in which they were enqueued. Access takes time proportional to the number of entries.
     public var entries: [Entry] {
         let (records, operations) = core.state.withLock { ($0.table.ordered, $0.operations) }
-        return records.filter { !$0.isNew }.map { Entry($0, operations[$0.row.id], nil) }
+        return records.filter { !$0.isNew }.map { Entry($0, operations[$0.id], nil) }
     }
 
     /// The identifiers of entries that this version cannot read, because a later version wrote them or the disk was
@@ -135,24 +135,27 @@ extension DownloadQueue.Entry {
     /// - Parameters:
     ///   - operation: The operation, which provides the progress.
     ///   - shown: A state that overrides the record's.
-    init(_ record: QueueTable.Record, _ operation: (any QueuedOperation)?, _ shown: DownloadQueue.State?) {
-        let (row, status) = (record.row, record.row.status)
-        id = row.id
-        (method, url, tag) = (row.request.method, row.request.url, row.tag)
+    init(_ record: QueueRecord, _ operation: (any QueuedOperation)?, _ shown: DownloadQueue.State?) {
+        let (request, standing, progress) = (record.request, record.standing, record.progress)
+        id = record.id
+        method = request.method
+        url = request.url
+        tag = record.tag
         state = shown ?? record.state
-        priority = Operation.QueuePriority(rawValue: Int(clamping: status.priority)) ?? .normal
-        dependencies = row.dependencies
-        attempts = Int(clamping: status.attempts)
-        let bytes = record.isExecuting ? operation?.bytes : nil
-        (bytesCompleted, bytesExpected) = bytes ?? (status.bytesReceived, status.bytesExpected)
-        (errorDescription, statusCode) = (status.error, status.statusCode.map { Int(clamping: $0) })
-        enqueuedAt = Self.date(row.enqueued)
-        changedAt = Self.date(status.changed)
-        nextAttemptAt = status.next.map(Self.date)
-        switch row.request.work {
+        priority = Operation.QueuePriority(rawValue: record.priority) ?? .normal
+        dependencies = record.dependencies
+        attempts = standing.attempts
+        (bytesCompleted, bytesExpected) =
+            (record.isExecuting ? operation?.bytes : nil) ?? (progress.received, progress.expected)
+        errorDescription = standing.error
+        statusCode = standing.statusCode
+        enqueuedAt = Date(microseconds: record.enqueued)
+        changedAt = Date(microseconds: standing.changed)
+        nextAttemptAt = record.nextAttempt.map(Date.init(microseconds:))
+        switch request.work {
         case .download(let download):
             kind = .download
-            file = status.file?.url ?? operation?.finishedFile ?? (download.isDirectory ? nil : download.place)
+            file = progress.file?.url ?? operation?.finishedFile ?? (download.isDirectory ? nil : download.place)
             idempotencyKey = nil
         case .upload(let upload):
             kind = .upload
@@ -162,12 +165,9 @@ extension DownloadQueue.Entry {
             kind = .outbox
             file = nil
             idempotencyKey =
-                row.request.header
-                .first { $0.name.lowercased() == OutboxRequest.keyField.lowercased() }?.value
+                request.header.first { $0.name.lowercased() == OutboxRequest.keyField.lowercased() }?.value
         }
     }
-
-    private static func date(_ microseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(microseconds) / 1e6) }
 }
 
 extension DownloadQueue.Entry: CustomReflectable {

@@ -38,12 +38,9 @@ extension QueueCore {
         let error = update { state -> DownloadQueueError? in
             if state.isClosing { return .closed }
             guard let record = state.table[id], !record.isNew else { return .unknownEntry(id) }
-            guard !record.phase.isOver else { return nil }
+            guard !record.isOver else { return nil }
             state.pauses += 1
-            state.candidates.insert(id)
-            guard record.row.status.isPaused != isPaused else { return nil }
-            state.table.change(id) { $0.row.status.isPaused = isPaused }
-            store(id, state)
+            state.table.change(id) { $0.standing.apply(isPaused ? .pause : .resume, now: QueueTable.now) }
             return nil
         }
         if let error { throw error }
@@ -58,7 +55,7 @@ extension QueueCore {
                 guard !state.isClosing, let operation = state.operations[id], let record = state.table[id] else {
                     return nil
                 }
-                return (operation, state.isPaused || record.row.status.isPaused, state.pauses)
+                return (operation, state.isPaused || record.standing.state == .paused, state.pauses)
             }
             guard let (operation, isPaused, number) = wanted else { return }
             if isPaused { operation.pauseNow() } else { operation.resumeNow() }
@@ -76,23 +73,23 @@ extension QueueCore {
             // If the entry still exists, the operation has finished in the meantime, or was replaced.
             guard state.withLock({ $0.table[id] != nil }) else { return }
         }
-        let (row, orphan, isHeld, error) = update {
-            state -> (QueueRow?, (any QueuedOperation)?, Bool, DownloadQueueError?) in
-            if state.isClosing { return (nil, nil, false, .closed) }
+        let (record, orphan, error) = update { state -> (QueueRecord?, (any QueuedOperation)?, DownloadQueueError?) in
+            if state.isClosing { return (nil, nil, .closed) }
             guard let record = state.table[id], !record.isNew else {
-                return (nil, nil, false, operation == nil ? .unknownEntry(id) : nil)
+                return (nil, nil, operation == nil ? .unknownEntry(id) : nil)
             }
             let orphan = state.operations[id]
-            if let orphan { state.leftovers[ObjectIdentifier(orphan)] = record.row }
+            if let orphan { state.leftovers[ObjectIdentifier(orphan)] = record }
             remove(record, &state)
-            return (record.row, orphan, !record.isStarted, nil)
+            return (record, orphan, nil)
         }
         if let error { throw error }
         if let orphan {
             orphan.cancel()
-            if isHeld { enqueue(orphan) }
-        } else if let row {
-            removeFiles(of: row)
+            if record?.isStarted == false { enqueue(orphan) }
+        } else if let record {
+            // Wait until the removal of the entry is stored.
+            writer.submit([]) { [self] _ in removeFiles(of: record, nil, record.progress.file?.url) }
         }
     }
 
@@ -103,39 +100,35 @@ extension QueueCore {
         let isHeld = update { state -> Bool in
             guard !state.isClosing, state.operations[id] === operation, let record = state.table[id] else { return false }
             remove(record, &state)
-            state.leftovers[ObjectIdentifier(operation)] = record.row
+            state.leftovers[ObjectIdentifier(operation)] = record
             return !record.isStarted
         }
         cancelNow()
         if isHeld { enqueue(operation) }
     }
 
-    private func remove(_ record: QueueTable.Record, _ state: inout State) {
-        let id = record.row.id
+    private func remove(_ record: QueueRecord, _ state: inout State) {
+        let id = record.id
         tell(record, .cancelled, state)
-        state.candidates.formUnion(state.table.remove(id))
+        state.table.remove(id)
         (state.operations[id], state.secrets[id]) = (nil, nil)
-        writer.submit([.remove(id)])
+        writer.submit([.remove(id, isFinished: record.standing.state == .done)])
     }
 
-    /// Removes the files of an entry without an operation.
-    private func removeFiles(of row: QueueRow) {
-        // Wait until the removal of the entry is stored.
-        writer.submit([]) { [self] _ in
-            BlockingWorkers.shared.perform { [self] in
-                if let body = row.request.body { bodies.remove([body]) }
-                guard row.status.phase != .finished else { return }
-                row.request.removeLeftovers(at: row.request.url, row.status.file?.url)
-            }
+    /// Removes the files that an entry no longer needs: its body, and what an incomplete request has left.
+    func removeFiles(of record: QueueRecord, _ url: URL? = nil, _ file: URL? = nil) {
+        BlockingWorkers.shared.perform { [self] in
+            if let body = record.request.body { bodies.remove([body]) }
+            if record.standing.state != .done { record.request.removeLeftovers(at: url ?? record.request.url, file) }
         }
     }
 
     /// Removes finished entries.
     func removeFinished() {
         update { state in
-            for record in state.table.ordered where record.phase == .finished && !record.isNew {
-                state.table.remove(record.row.id)
-                writer.submit([.removeFinished(record.row.id)])
+            for record in state.table.ordered where record.standing.state == .done && !record.isNew {
+                state.table.remove(record.id)
+                writer.submit([.remove(record.id, isFinished: true)])
             }
         }
     }
@@ -148,27 +141,15 @@ extension QueueCore {
         guard let record, !record.isNew else {
             throw state.withLock({ $0.isClosing }) ? .closed : .unknownEntry(id)
         }
-        let state = record.state
-        if state == .waiting, record.row.status.next != nil { return retryNow(id) }
-        guard state == .failed || state == .outcomeUnknown || record.isBlocked else { throw .cannotRetry(id) }
-        guard !record.isBlocked else { return forgetFailedDependencies(of: id) }
-        let secrets = self.state.withLock { $0.secrets[id] ?? [] }
-        let operation = try makeOperation(id, record.row.request, secrets: secrets, priority: record.row.status.priority)
+        if record.state == .waiting, record.nextAttempt != nil { return retryNow(id) }
+        guard record.standing.state == .failed || record.isBlocked else { throw .cannotRetry(id) }
+        guard !record.isBlocked else { return update { state in forgetFailedDependencies(of: id, &state) } }
+        let operation = try makeOperation(record, secrets: state.withLock { $0.secrets[id] ?? [] })
         prepare(operation, record)
         let isCurrent = update { state -> Bool in
-            guard let record = state.table[id], record.phase == .failed || record.phase == .unknown,
-                state.operations[id] == nil
-            else { return false }
+            guard state.table[id]?.standing.state == .failed, state.operations[id] == nil else { return false }
             forgetFailedDependencies(of: id, &state)
-            state.table.change(id) { record in
-                record.row.status.phase = .waiting
-                (record.row.status.error, record.row.status.statusCode, record.row.status.file) = (nil, nil, nil)
-                // By retrying, the user accepts that the request may be sent twice.
-                record.row.status.mayHaveBeenSent = false
-                record.row.status.retries = 0
-                record.row.status.changed = Self.now
-            }
-            store(id, state)
+            state.table.change(id) { $0.retry() }
             return true
         }
         guard isCurrent else { return endUnstarted(operation) }
@@ -185,13 +166,6 @@ extension QueueCore {
         applyPauses(id)
     }
 
-    private func forgetFailedDependencies(of id: UUID) {
-        update { state in
-            forgetFailedDependencies(of: id, &state)
-            state.candidates.insert(id)
-        }
-    }
-
     private func forgetFailedDependencies(of id: UUID, _ state: inout State) {
         let forgotten = state.table.forgetFailedDependencies(of: id)
         if !forgotten.isEmpty { writer.submit([.removeDependencies(of: id, forgotten)]) }
@@ -201,10 +175,9 @@ extension QueueCore {
         let (operation, error) = update { state -> ((any QueuedOperation)?, DownloadQueueError?) in
             if state.isClosing { return (nil, .closed) }
             guard let record = state.table[id], !record.isNew else { return (nil, .unknownEntry(id)) }
-            let value = Int64(priority.rawValue)
-            if record.row.status.priority != value {
-                state.table.change(id) { $0.row.status.priority = value }
-                store(id, state)
+            if record.priority != priority.rawValue {
+                state.table.change(id) { $0.priority = priority.rawValue }
+                writer.submit([.setPriority(id, priority.rawValue)])
             }
             return (state.operations[id], nil)
         }
@@ -217,30 +190,28 @@ extension QueueCore {
 extension QueueCore {
     /// A request ready to be stored.
     private struct PreparedRequest: Sendable {
-        let id: UUID
-        var stored: StoredRequest
+        var record: QueueRecord
         let secrets: [HeaderLine]
-        let request: any StorableRequest
+        let body: OutboxRequest.Body?
     }
 
     /// Stores either all of the requests or none, and creates their operations. Blocks on the disk.
     func enqueue(_ requests: [any DurableRequest]) throws(DownloadQueueError) -> [any QueuedOperation] {
         guard !requests.isEmpty else { return [] }
         var new = try requests.map { request throws(DownloadQueueError) in try prepare(request) }
-        try checkOrder(new)
+        try checkOrder(new.map(\.record))
         // Check before anything is written, and again when the requests are inserted.
         try state.withLock { state throws(DownloadQueueError) in try check(new, state) }
-        let stored = try bodies.store(new.map { $0.request.body })
-        for (index, body) in stored.enumerated() { new[index].stored.setBody(body) }
+        let stored = try bodies.store(new.map(\.body))
+        for (index, body) in stored.enumerated() { new[index].record.request.setBody(body) }
         do throws(DownloadQueueError) {
             let made = try new.map { new throws(DownloadQueueError) in
-                let priority = Int64(new.request.priority.rawValue)
-                return (new.id, try makeOperation(new.id, new.stored, secrets: new.secrets, priority: priority))
+                (id: new.record.id, operation: try makeOperation(new.record, secrets: new.secrets))
             }
             let records = try insert(new)
             for (record, (_, operation)) in zip(records, made) { prepare(operation, record) }
             attach(made)
-            return made.map(\.1)
+            return made.map(\.operation)
         } catch {
             bodies.remove(stored.compactMap(\.self))
             throw error
@@ -249,45 +220,35 @@ extension QueueCore {
 
     private func prepare(_ request: any DurableRequest) throws(DownloadQueueError) -> PreparedRequest {
         guard let request = request as? any StorableRequest else {
-            throw .unsuitableRequest(
-                "Requests of type \(type(of: request)) are not supported.")
+            throw .unsuitableRequest("Requests of type \(type(of: request)) are not supported.")
         }
         let (stored, secrets) = try StoredRequest.storing(request, classifier: manager.connectionConfiguration.secrets)
-        return PreparedRequest(id: request.id, stored: stored, secrets: secrets, request: request)
+        var record = QueueRecord(
+            id: request.id, request: stored, dependencies: request.dependencies, policy: request.failedDependencyPolicy,
+            tag: request.tag, priority: request.priority.rawValue, enqueued: QueueTable.now)
+        record.isNew = true
+        return PreparedRequest(record: record, secrets: secrets, body: request.body)
     }
 
     /// Throws an error if requests enqueued together depend on each other in a cycle. (An existing entry cannot depend
     /// on a later one.)
-    private func checkOrder(_ new: [PreparedRequest]) throws(DownloadQueueError) {
-        var waiting: [UUID: Int] = [:], dependents: [UUID: [UUID]] = [:]
-        for entry in new {
-            guard waiting.updateValue(0, forKey: entry.id) == nil else { throw .duplicate(entry.id) }
+    private func checkOrder(_ new: [QueueRecord]) throws(DownloadQueueError) {
+        var seen: Set<UUID> = []
+        for record in new where !seen.insert(record.id).inserted { throw .duplicate(record.id) }
+        do throws(SharedQueueError) {
+            _ = try WorkStore.order(new.map { ($0.id, $0.dependencies) })
+        } catch {
+            guard case .dependencyCycle(let id) = error else { throw .unsuitableRequest(error.description) }
+            throw .dependencyCycle(id)
         }
-        for entry in new {
-            for dependency in entry.request.dependencies where waiting[dependency] != nil {
-                waiting[entry.id, default: 0] += 1
-                dependents[dependency, default: []].append(entry.id)
-            }
-        }
-        var free = new.map(\.id).filter { waiting[$0] == 0 }
-        var count = 0
-        while let next = free.popLast() {
-            count += 1
-            for dependent in dependents[next] ?? [] {
-                waiting[dependent, default: 0] -= 1
-                if waiting[dependent] == 0 { free.append(dependent) }
-            }
-        }
-        guard count < new.count, let one = new.first(where: { waiting[$0.id, default: 0] > 0 }) else { return }
-        throw .dependencyCycle(one.id)
     }
 
     private func check(_ new: [PreparedRequest], _ state: borrowing State) throws(DownloadQueueError) {
         if state.isClosing { throw .closed }
-        let ids = Set(new.map(\.id))
-        for entry in new {
+        let ids = Set(new.map(\.record.id))
+        for entry in new.map(\.record) {
             if state.table[entry.id] != nil { throw .duplicate(entry.id) }
-            for dependency in entry.request.dependencies where !ids.contains(dependency) {
+            for dependency in entry.dependencies where !ids.contains(dependency) {
                 // Storing an entry that is being enqueued may still fail.
                 guard let record = state.table[dependency], !record.isNew else {
                     throw .unknownDependency(dependency, of: entry.id)
@@ -296,24 +257,15 @@ extension QueueCore {
         }
     }
 
-    /// Writes the rows, and waits for the disk. The entries are not visible until then.
-    private func insert(_ new: [PreparedRequest]) throws(DownloadQueueError) -> [QueueTable.Record] {
-        let receipt = WriteReceipt()
-        let records = try state.withLock { state throws(DownloadQueueError) -> [QueueTable.Record] in
+    /// Writes the entries, and waits for the disk. The entries are not visible until then.
+    private func insert(_ new: [PreparedRequest]) throws(DownloadQueueError) -> [QueueRecord] {
+        let receipt = WriteReceipt(), ids = new.map(\.record.id)
+        let records = try state.withLock { state throws(DownloadQueueError) -> [QueueRecord] in
             try check(new, state)
-            let (first, now) = (state.table.takeSequence(new.count), Self.now)
-            let records = new.enumerated().map { index, entry in
-                var status = QueueStatus(changed: now)
-                status.priority = Int64(entry.request.priority.rawValue)
-                let row = QueueRow(
-                    id: entry.id, sequence: first + Int64(index), request: entry.stored,
-                    dependencies: entry.request.dependencies, policy: entry.request.failedDependencyPolicy,
-                    tag: entry.request.tag, enqueued: now, status: status)
-                return QueueTable.Record(row: row, isNew: true)
-            }
-            state.table.insert(records)
-            for entry in new where !entry.secrets.isEmpty { state.secrets[entry.id] = entry.secrets }
-            writer.submit(records.map { .insert($0.row) }, isKept: false) { receipt.note($0) }
+            state.table.insert(new.map(\.record))
+            let records = state.table.takeNew(ids)
+            for entry in new where !entry.secrets.isEmpty { state.secrets[entry.record.id] = entry.secrets }
+            writer.submit([.insert(records)], isKept: false) { receipt.note($0) }
             return records
         }
         do throws(DownloadQueueError) {
@@ -321,9 +273,9 @@ extension QueueCore {
             return records
         } catch {
             update { state in
-                for record in records {
-                    state.table.remove(record.row.id)
-                    state.secrets[record.row.id] = nil
+                for id in ids {
+                    state.table.remove(id)
+                    state.secrets[id] = nil
                 }
             }
             throw error

@@ -28,58 +28,51 @@ extension QueueCore {
         }
         let lock = try QueueLock("\(path)/queue.lock", directory: directory)
         let bodies = try BodyFolder("\(path)/bodies")
-        let file: QueueFile, found: (readable: [QueueRow], unreadable: [QueueFile.UnreadableRow]), isPaused: Bool
+        let store: QueueStore, unmoved: [UUID?], found: (readable: [QueueRecord], unreadable: [UUID?]), isPaused: Bool
         do throws(DatabaseError) {
-            file = try QueueFile(path: "\(path)/queue.sqlite")
-            (found, isPaused) = (try file.rows(), try file.isPaused())
+            store = try QueueStore(path: "\(path)/queue.sqlite")
         } catch {
-            throw DownloadQueueError(error, isOpening: true)
+            throw DownloadQueueError(error)
         }
-        var rows = found.readable
-        var changes: [QueueChange] = []
-        for index in rows.indices {
-            let old = rows[index].status
-            rows[index].comeBack(bodies)
-            if rows[index].status != old { changes.append(.update(rows[index].id, rows[index].status)) }
+        unmoved = try store.moveEarlierEntries()
+        do throws(DatabaseError) {
+            found = try store.records()
+            isPaused = try store.isPaused()
+        } catch {
+            throw DownloadQueueError(error)
         }
-        let kept = rows.filter { $0.status.phase != .finished }.compactMap(\.request.body)
-        // Keep the bodies of unreadable entries, which a later version may be able to read.
-        bodies.removeAll(but: kept + found.unreadable.compactMap { $0.body.map { StoredBody(name: $0, length: 0) } })
         var state = State()
         state.isPaused = isPaused
-        for row in found.unreadable { state.table.reserve(row.sequence) }
-        state.unreadable = found.unreadable.map(\.id)
-        state.table.insert(rows.map { QueueTable.Record(row: $0, isDelayed: $0.status.next != nil) })
+        state.unreadable = unmoved + found.unreadable
+        state.table.insert(found.readable)
+        // Take back at once what the earlier process had leased.
+        for record in found.readable { state.table.change(record.id) { $0.comeBack(Self.worker, bodies) } }
+        // A later version may be able to read the entries of all bodies.
+        if state.unreadable.isEmpty {
+            bodies.removeAll(but: state.table.ordered.filter { $0.standing.state != .done }.compactMap(\.request.body))
+        }
         let core = QueueCore(
             directory: directory, manager: manager, operationQueue: operationQueue, retryPolicy: retryPolicy,
-            configure: configure, lock: lock, writer: QueueWriter(file), bodies: bodies, state: state)
-        if !changes.isEmpty { core.writer.submit(changes) }
-        core.restoreOperations(rows)
+            configure: configure, lock: lock, writer: QueueWriter(store), bodies: bodies, state: state)
+        core.restoreOperations(found.readable.map(\.id))
         return core
     }
 
-    private func restoreOperations(_ rows: [QueueRow]) {
+    private func restoreOperations(_ ids: [UUID]) {
         var made: [(id: UUID, operation: any QueuedOperation)] = []
-        for row in rows where !row.status.phase.isOver {
+        let records = state.withLock { state in ids.compactMap { state.table[$0] } }
+        for record in records where !record.isOver {
             do throws(DownloadQueueError) {
-                let operation = try makeOperation(
-                    row.id, row.request, secrets: [], priority: row.status.priority, retries: row.status.retries)
-                prepare(operation, QueueTable.Record(row: row))
-                made.append((row.id, operation))
+                let operation = try makeOperation(record, secrets: [])
+                prepare(operation, record)
+                made.append((record.id, operation))
             } catch {
                 update { state in
-                    state.candidates.formUnion(
-                        state.table.change(row.id) { record in
-                            record.row.status.phase = .failed
-                            record.row.status.error = error.description
-                        })
-                    store(row.id, state)
+                    state.table.change(record.id) { $0.end(.failed, Self.worker, error: error.description) }
                 }
             }
         }
         attach(made)
-        // Dependencies of the restored entries may have failed or no longer exist.
-        update { state in state.candidates.formUnion(rows.map(\.id)) }
     }
 }
 
@@ -90,9 +83,8 @@ extension QueueCore {
     func awaitNextAttempts(of made: [(id: UUID, operation: any QueuedOperation)]) {
         for (id, operation) in made {
             guard let record = state.withLock({ $0.table[id] }), record.isDelayed else { continue }
-            let now = Self.now
             // The system clock may have been set back since the delay was stored.
-            let wait = min((record.row.status.next ?? now) - now, Self.longestWait(of: operation.retryPolicy))
+            let wait = min((record.nextAttempt ?? 0) - QueueTable.now, Self.longestWait(of: operation.retryPolicy))
             guard wait > 0 else {
                 endDelay(of: id)
                 continue
@@ -114,35 +106,7 @@ extension QueueCore {
     /// Ends the delay of a restored entry, because its next attempt is due or requested earlier.
     func endDelay(of id: UUID) {
         update { state in
-            guard state.table[id]?.isDelayed == true else { return }
-            state.table.change(id) { $0.isDelayed = false }
-            state.candidates.insert(id)
-        }
-    }
-}
-
-extension QueueRow {
-    /// Determines the phase of an entry restored from an earlier process.
-    mutating func comeBack(_ bodies: BodyFolder) {
-        switch status.phase {
-        case .finished, .failed, .unknown:
-            status.next = nil
-            return
-        case .finishing where status.file?.isThere == true:
-            // The process ended after the file had been moved to its destination, but before the queue recorded the
-            // move.
-            status.phase = .finished
-            return
-        case .waiting, .running, .finishing: break
-        }
-        status.phase = .waiting
-        status.file = nil
-        if status.mayHaveBeenSent, !request.sendsAgain {
-            status.phase = .unknown
-            status.error = "The process ended while the request was being sent."
-        } else if let body = request.body, !bodies.contains(body) {
-            status.phase = .failed
-            status.error = DownloadQueueError.bodyMissing(id).description
+            if state.table[id]?.isDelayed == true { state.table.change(id) { $0.endDelay() } }
         }
     }
 }

@@ -12,36 +12,31 @@ extension QueueCore {
     /// Handles the start of an operation. Calls `begin` once the database records that the request may have been sent.
     /// A start after a pause or a delay continues immediately.
     func operationWillStart(_ operation: any QueuedOperation, _ id: UUID, begin: @escaping @Sendable () -> Void) {
-        enum Answer: Sendable { case begins, waits, isTooLate }
         let (retries, key) = (operation.retryCount, ObjectIdentifier(operation))
         let isOver = operation.isCancelled || operation.isFinished
-        let answer = update { state -> Answer in
+        let (answer, mayHaveBeenSent) = update { state -> (Answer, Bool) in
             if let known = state.running[key] {
                 // An earlier start is still being stored. The operation continues when that change is on the disk.
-                guard known.isStored else { return .waits }
+                guard known.isStored else { return (.waits, true) }
                 state.running[key]?.retries = retries
-                return beginAgain(operation, id, counting: retries - known.retries, &state, begin) ? .begins : .waits
+                return (beginAgain(operation, id, counting: retries - known.retries, &state), false)
             }
             // A cancelled operation only has to finish. (If it is paused now, it may be resumed before it begins.)
-            if isOver { return .begins }
+            if isOver { return (.begins, true) }
             guard !state.isClosing, state.operations[id] === operation, let record = state.table[id] else {
-                return .isTooLate
+                return (.isTooLate, true)
             }
             state.running[key] = RunningEntry(operation: operation, retries: retries)
-            let mayHaveBeenSent = record.row.status.mayHaveBeenSent
             state.table.change(id) { record in
-                record.row.status.phase = .running
-                record.row.status.mayHaveBeenSent = true
-                record.row.status.attempts += 1
-                record.row.status.next = nil
-                (record.row.status.error, record.row.status.statusCode) = (nil, nil)
-                record.row.status.changed = Self.now
+                record.begin(Self.worker, attempts: 1)
+                record.standing.error = nil
+                record.standing.statusCode = nil
             }
-            storeBeginning(of: operation, id, state, mayHaveBeenSent, begin)
-            return .waits
+            return (.stores, record.standing.hasBegun)
         }
         switch answer {
         case .begins: begin()
+        case .stores: storeBeginning(of: operation, id, mayHaveBeenSent, begin)
         case .waits: break
         case .isTooLate:
             operation.fail(with: DownloadQueueError.closed)
@@ -49,35 +44,27 @@ extension QueueCore {
         }
     }
 
-    /// Handles another start of an operation, after a pause or a delay. If the database does not yet record that the
-    /// request may have been sent, returns false, and calls `begin` once it does.
+    private enum Answer: Sendable { case begins, stores, waits, isTooLate }
+
+    /// Handles another start of an operation, after a pause or a delay. The database must record that the request may have
+    /// been sent before the operation continues.
     private func beginAgain(
-        _ operation: any QueuedOperation, _ id: UUID, counting retries: Int, _ state: inout State,
-        _ begin: @escaping @Sendable () -> Void
-    ) -> Bool {
-        guard let record = state.table[id], state.operations[id] === operation else { return true }
-        let old = record.row.status
-        guard retries > 0 || old.phase == .waiting else { return true }
-        state.table.change(id) { record in
-            record.row.status.attempts += Int64(max(0, retries))
-            (record.row.status.phase, record.row.status.next) = (.running, nil)
-            record.row.status.mayHaveBeenSent = true
-        }
-        if old.mayHaveBeenSent {
-            store(id, state)
-            return true
-        }
+        _ operation: any QueuedOperation, _ id: UUID, counting retries: Int, _ state: inout State
+    ) -> Answer {
+        guard let record = state.table[id], state.operations[id] === operation else { return .begins }
+        let old = record.standing
+        guard retries > 0 || old.state != .leased || old.due > 0 else { return .begins }
+        state.table.change(id) { $0.begin(Self.worker, attempts: retries) }
+        if old.hasBegun { return .begins }
         state.running[ObjectIdentifier(operation)]?.isStored = false
-        storeBeginning(of: operation, id, state, false, begin)
-        return false
+        return .stores
     }
 
-    /// Stores that an operation begins, and calls `begin` once this is on the disk.
+    /// Calls `begin` once the changes so far, including the start of the operation, are on the disk.
     private func storeBeginning(
-        of operation: any QueuedOperation, _ id: UUID, _ state: State, _ mayHaveBeenSent: Bool,
-        _ begin: @escaping @Sendable () -> Void
+        of operation: any QueuedOperation, _ id: UUID, _ mayHaveBeenSent: Bool, _ begin: @escaping @Sendable () -> Void
     ) {
-        store(id, state, isKept: false) { [self] error in
+        writer.submit([]) { [self] error in
             events.async { [self] in
                 if let error { failStart(of: operation, id, error, mayHaveBeenSent) }
                 self.state.withLock { $0.running[ObjectIdentifier(operation)]?.isStored = true }
@@ -92,11 +79,12 @@ extension QueueCore {
         operation.fail(with: error)
         state.withLock { state in
             guard state.operations[id] === operation else { return }
-            state.table.change(id) { $0.row.status.mayHaveBeenSent = mayHaveBeenSent }
+            state.table.change(id) { $0.standing.hasBegun = mayHaveBeenSent }
         }
     }
 
-    /// Handles a failed attempt that will be retried after a delay, by this process or the next one.
+    /// Handles a failed attempt that will be retried after a delay, by this process or the next one. In the meantime, the
+    /// operation keeps its lease.
     func operation(_ operation: any QueuedOperation, _ id: UUID, willRetry event: RetryEvent, countedRetries: Int) {
         guard case .retry(let delay) = event.decision else { return }
         let secrets = operation.connectionConfiguration.secrets
@@ -107,19 +95,19 @@ extension QueueCore {
             case .closedGate: (nil, nil)
             }
         let bytes = operation.bytes
-        let next = Self.now + Int64(min(max(0, delay), 1e9) * 1e6)
+        let now = QueueTable.now
         update { state in
-            guard state.operations[id] === operation, state.table[id]?.phase == .running else { return }
+            guard state.operations[id] === operation, state.running[ObjectIdentifier(operation)] != nil else { return }
             state.table.change(id) { record in
-                (record.row.status.phase, record.row.status.next) = (.waiting, next)
-                record.row.status.retries = Int64(countedRetries)
-                (record.row.status.error, record.row.status.statusCode) = (text, statusCode.map(Int64.init))
-                (record.row.status.bytesReceived, record.row.status.bytesExpected) = bytes
-                record.row.status.changed = Self.now
+                record.standing.due = now + Int64(min(max(0, delay), 1e9) * 1e6)
+                record.standing.error = text
+                record.standing.statusCode = statusCode
+                record.standing.changed = now
                 // The policy allows sending the request again only because none of it was sent.
-                if !record.row.request.sendsAgain { record.row.status.mayHaveBeenSent = false }
+                if !record.request.sendsAgain { record.standing.hasBegun = false }
+                record.progress.retries = Int64(countedRetries)
+                (record.progress.received, record.progress.expected) = bytes
             }
-            store(id, state)
         }
     }
 
@@ -139,10 +127,11 @@ extension QueueCore {
                 // Threads may report changes in a different order from that in which the changes were made.
                 if let last = record.changeNumber, Int32(bitPattern: number &- last) <= 0 { return }
                 state.table.change(id) { record in
-                    (record.isExecuting, record.changeNumber) = (isExecuting, number)
-                    if let bytes { (record.row.status.bytesReceived, record.row.status.bytesExpected) = bytes }
+                    // An operation that has not begun knows nothing of the bytes of an earlier process.
+                    if let bytes, record.isExecuting { (record.progress.received, record.progress.expected) = bytes }
+                    record.isExecuting = isExecuting
+                    record.changeNumber = number
                 }
-                if bytes != nil, record.isExecuting { store(id, state) }
             }
         }
         proceed()
@@ -154,22 +143,22 @@ extension QueueCore {
         _ operation: any QueuedOperation, _ id: UUID, partialFile: String, as place: URL
     ) throws(DownloadQueueError) {
         let file = FinishedFile(partialFile, as: place)
-        let receipt = WriteReceipt()
         let isCurrent = update { state in
-            guard state.operations[id] === operation, state.table[id]?.phase.isOver == false else { return false }
-            state.table.change(id) { ($0.row.status.phase, $0.row.status.file) = (.finishing, file) }
-            store(id, state, isKept: false) { receipt.note($0) }
+            guard state.operations[id] === operation, state.table[id]?.isOver == false else { return false }
+            state.table.change(id) { $0.progress.file = file }
             return true
         }
         // Do not commit the file if the operation was cancelled, or the queue no longer exists.
         guard isCurrent else { throw .closed }
+        let receipt = WriteReceipt()
+        writer.submit([]) { receipt.note($0) }
         try receipt.wait()
     }
 
     // MARK: Completion
 
     /// The result of an operation.
-    private struct Outcome: Sendable {
+    private struct OperationOutcome: Sendable {
         var error: (any Error)?
         /// Whether the operation was cancelled because the queue is closing.
         var isInterrupted: Bool
@@ -186,22 +175,22 @@ extension QueueCore {
     /// nothing depends on a result that the next process would produce again.
     private func end(_ operation: any QueuedOperation, _ id: UUID, _ proceed: @escaping @Sendable () -> Void) {
         let (outcome, key) = (outcome(of: operation), ObjectIdentifier(operation))
-        // Dependents start after the operation has reported its completion.
         let (isCurrent, dependents) = update { state -> (Bool, Set<UUID>) in
-            let hasBegun = state.running[key] != nil
-            guard state.operations[id] === operation, state.table[id] != nil else { return (false, []) }
+            guard state.operations[id] === operation, let record = state.table[id] else { return (false, []) }
+            let running = state.running[key]
             state.operations[id] = nil
             state.endingCount += 1
             // Include the retry that the operation is waiting for, although it has not begun.
-            let countedRetries = (state.running[key]?.retries ?? 0) + (state.table[id]?.row.status.next == nil ? 0 : 1)
-            let dependents = state.table.change(id) { record in
-                (record.isExecuting, record.isStarted) = (false, false)
-                apply(outcome, to: &record.row, hasBegun: hasBegun)
-                record.row.status.attempts += Int64(max(0, hasBegun ? outcome.retries - countedRetries : 0))
+            let countedRetries = (running?.retries ?? 0) + (record.nextAttempt == nil ? 0 : 1)
+            state.table.change(id) { record in
+                record.isExecuting = false
+                record.isStarted = false
+                if running != nil { record.standing.attempts += max(0, outcome.retries - countedRetries) }
+                apply(outcome, to: &record, hasBegun: running != nil)
             }
-            if state.table[id]?.phase == .finished { state.secrets[id] = nil }
-            if hasBegun || !outcome.isInterrupted { store(id, state) }
-            return (true, dependents)
+            if state.table[id]?.standing.state == .done { state.secrets[id] = nil }
+            // Dependents start after the operation has reported its completion.
+            return (true, state.table.takeTouched())
         }
         // The completion of an empty change is called after all earlier changes are written.
         writer.submit([]) { [self] error in
@@ -212,28 +201,14 @@ extension QueueCore {
         }
     }
 
-    private func apply(_ outcome: Outcome, to row: inout QueueRow, hasBegun: Bool) {
-        (row.status.bytesReceived, row.status.bytesExpected) = outcome.bytes
-        row.status.changed = Self.now
-        if outcome.isInterrupted, row.status.next != nil { return }
-        row.status.next = nil
-        if outcome.isInterrupted {
-            // In the phase `finishing`, the next process checks whether the file is at its destination.
-            if row.status.phase == .running { row.status.phase = .waiting }
-            return
-        }
-        row.status.retries = 0
-        row.status.statusCode = outcome.statusCode.map(Int64.init)
-        row.status.error = outcome.errorText
-        if outcome.error == nil {
-            row.status.phase = .finished
-            row.status.mayHaveBeenSent = false
-            if let file = outcome.file { row.status.file = FinishedFile(file.path, as: file) }
-        } else if outcome.isUnknown, hasBegun, !row.request.sendsAgain {
-            row.status.phase = .unknown
-        } else {
-            row.status.phase = .failed
-        }
+    private func apply(_ outcome: OperationOutcome, to record: inout QueueRecord, hasBegun: Bool) {
+        if hasBegun { (record.progress.received, record.progress.expected) = outcome.bytes }
+        if outcome.isInterrupted { return record.takeBack() }
+        record.end(
+            outcome.error == nil ? .succeeded : .failed, Self.worker, error: outcome.errorText,
+            statusCode: outcome.statusCode)
+        record.standing.hasBegun = outcome.error != nil && outcome.isUnknown && hasBegun
+        if outcome.error == nil, let file = outcome.file { record.progress.file = FinishedFile(file.path, as: file) }
     }
 
     private func didEnd(
@@ -246,37 +221,27 @@ extension QueueCore {
             if wasCurrent { state.endingCount -= 1 }
             state.candidates.formUnion(dependents)
             let record = wasCurrent ? state.table[id] : nil
-            return (record?.phase == .finished ? record?.row : nil, state.leftovers.removeValue(forKey: key))
+            return (
+                record?.standing.state == .done ? record : nil, state.leftovers.removeValue(forKey: key)
+            )
         }
-        if isStored, let body = finished?.request.body { tidy { self.bodies.remove([body]) } }
-        if let leftover { removeLeftovers(of: leftover, operation) }
+        if isStored, let finished { removeFiles(of: finished) }
+        if let leftover {
+            let (url, file) = (operation.request.url, operation.finishedFile)
+            operation.whenDelivered { [self] in removeFiles(of: leftover, url, file) }
+        }
         closeIfEnded()
     }
 
-    private func outcome(of operation: any QueuedOperation) -> Outcome {
+    private func outcome(of operation: any QueuedOperation) -> OperationOutcome {
         let error = operation.error
         let secrets = operation.connectionConfiguration.secrets
         // The operation was stopped by closing the queue, or was too late to begin or to rename its file.
         let isInterrupted = (operation.isCancelled ? operation.cancellationReason : error) as? DownloadQueueError == .closed
-        return Outcome(
+        return OperationOutcome(
             error: error, isInterrupted: isInterrupted, statusCode: operation.statusCode, bytes: operation.bytes,
             file: operation.finishedFile, retries: operation.retryCount,
             errorText: error.map { String(Redaction.text("\($0)", secrets).prefix(1000)) },
             isUnknown: operation.mayHaveArrived)
-    }
-
-    // MARK: Cleaning up
-
-    private func tidy(_ work: @escaping @Sendable () -> Void) { BlockingWorkers.shared.perform(work) }
-
-    /// Removes the files of a cancelled entry.
-    private func removeLeftovers(of row: QueueRow, _ operation: any QueuedOperation) {
-        let (url, file) = (operation.request.url, operation.finishedFile)
-        operation.whenDelivered { [self] in
-            tidy { [self] in
-                if let body = row.request.body { bodies.remove([body]) }
-                row.request.removeLeftovers(at: url ?? row.request.url, file)
-            }
-        }
     }
 }

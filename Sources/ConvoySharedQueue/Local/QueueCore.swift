@@ -22,8 +22,8 @@ final class QueueCore: Sendable {
         /// The number of operations that have finished but not yet reported their completion.
         var endingCount = 0
         /// The entries to clean up when their cancelled operations have finished.
-        var leftovers: [ObjectIdentifier: QueueRow] = [:]
-        /// The unreadable rows.
+        var leftovers: [ObjectIdentifier: QueueRecord] = [:]
+        /// The unreadable entries.
         var unreadable: [UUID?] = []
         /// The secret header lines, kept in memory only.
         var secrets: [UUID: [HeaderLine]] = [:]
@@ -79,15 +79,18 @@ final class QueueCore: Sendable {
         self.state = Locked(state)
     }
 
-    static var now: Int64 { Int64(Date().timeIntervalSince1970 * 1e6) }
+    /// The worker that has leased the running entries: this process.
+    static let worker = UUID()
 
     // MARK: Changing
 
-    /// Changes the state, and applies the effects.
+    /// Changes the state, stores the changes, and applies the effects.
     func update<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
         let (result, starting, waiters) = state.withLock { state in
             let result = body(&state)
             let starting = settle(&state)
+            let changes = state.table.takeUnstored()
+            if !changes.isEmpty { writer.submit(changes) }
             report(&state)
             var waiters: [Waiter] = []
             if state.table.pendingCount == 0, state.endingCount == 0, !state.waiters.isEmpty {
@@ -101,44 +104,28 @@ final class QueueCore: Sendable {
         return result
     }
 
-    /// Determines the next step of the candidates and of the entries they affect. Returns the operations to start, in
-    /// order.
+    /// Determines the next step of the entries that have changed. Returns the operations to start, in order.
     private func settle(_ state: inout State) -> [any QueuedOperation] {
         var starting: [(sequence: Int64, operation: any QueuedOperation)] = []
         let mayStart = state.isStarted && !state.isPaused && !state.isClosing
-        var left = Array(state.candidates)
-        state.candidates = []
-        while let id = left.popLast() {
-            switch state.table.fate(of: id) {
-            case .waits: break
-            case .fails:
-                left += state.table.change(id) { record in
-                    record.row.status.phase = .failed
-                    record.row.status.error = DownloadQueueError.dependencyFailed(id).description
-                    record.row.status.changed = Self.now
-                }
-                // The operation will never start, so it must be finished here.
-                if let operation = state.operations.removeValue(forKey: id) {
-                    events.async { self.endUnstarted(operation, because: DownloadQueueError.dependencyFailed(id)) }
-                }
-                store(id, state)
-            case .starts:
-                guard mayStart, let operation = state.operations[id], let record = state.table[id] else { break }
+        for id in state.table.takeTouched().union(state.candidates) {
+            guard let record = state.table[id], !record.isNew, !record.isStarted, let operation = state.operations[id]
+            else { continue }
+            if record.standing.state == .failed {
+                // A dependency has failed. The operation will never start, so it must be finished here.
+                state.operations[id] = nil
+                events.async { self.endUnstarted(operation, because: DownloadQueueError.dependencyFailed(id)) }
+            } else if record.standing.state == .ready, mayStart {
                 state.table.change(id) { $0.isStarted = true }
-                starting.append((record.row.sequence, operation))
+                starting.append((record.sequence, operation))
             }
         }
+        state.candidates = []
         // Sort by priority, because the first operations may start before the last ones are enqueued.
         return starting.sorted { one, other in
             let (priority, otherPriority) = (one.operation.queuePriority.rawValue, other.operation.queuePriority.rawValue)
             return priority != otherPriority ? priority > otherPriority : one.sequence < other.sequence
         }.map(\.operation)
-    }
-
-    /// Submits the current state of an entry for storage.
-    func store(_ id: UUID, _ state: State, isKept: Bool = true, completion: QueueWriter.Completion? = nil) {
-        guard let record = state.table[id] else { return }
-        writer.submit([.update(id, record.row.status)], isKept: isKept, completion: completion)
     }
 
     private func report(_ state: inout State) {
@@ -148,9 +135,9 @@ final class QueueCore: Sendable {
     }
 
     /// Reports the current state of an entry to listeners.
-    func tell(_ record: QueueTable.Record, _ shown: DownloadQueue.State?, _ state: State) {
+    func tell(_ record: QueueRecord, _ shown: DownloadQueue.State?, _ state: State) {
         guard !state.listeners.isEmpty else { return }
-        let (listeners, operation) = (Array(state.listeners.values), state.operations[record.row.id])
+        let (listeners, operation) = (Array(state.listeners.values), state.operations[record.id])
         reports.async {
             let entry = DownloadQueue.Entry(record, operation, shown)
             for listener in listeners { listener.yield(entry) }
@@ -176,25 +163,23 @@ final class QueueCore: Sendable {
     /// Creates an operation for an entry, with the manager's settings. The link between the operation and the entry is
     /// not connected yet.
     func makeOperation(
-        _ id: UUID, _ stored: StoredRequest, secrets: [HeaderLine], priority: Int64, retries: Int64 = 0
+        _ record: QueueRecord, secrets: [HeaderLine]
     ) throws(DownloadQueueError) -> any QueuedOperation {
-        var (request, lines) = try stored.request(with: secrets, manager)
+        let (id, stored) = (record.id, record.request)
+        var request = try stored.request(with: secrets, manager)
         let operation: any QueuedOperation
         switch stored.work {
         case .download(let download):
-            request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
             let made = QueuedDownloadOperation(request: request)
             download.apply(to: made)
             made.recordFile()
             operation = made
         case .send(let sending):
-            try setBody(sending.body, id, &request, &lines)
-            request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
+            try setBody(sending.body, id, &request)
             let made = QueuedRequestOperation(request: request)
             if !sending.sendsAgain { made.forbidPauses() }
             operation = made
         case .upload(let upload):
-            request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
             let made = QueuedUploadOperation(request: request, file: upload.file)
             try StoredUploadOptions.apply(upload, to: made)
             operation = made
@@ -203,18 +188,16 @@ final class QueueCore: Sendable {
         // The manager's serializer may expect JSON. A file need not be JSON, and a request has arrived regardless of
         // the content of its response.
         operation.responseSerializer = HTTPResponseSerializer()
-        operation.queuePriority = Operation.QueuePriority(rawValue: Int(clamping: priority)) ?? .normal
+        operation.queuePriority = Operation.QueuePriority(rawValue: record.priority) ?? .normal
         operation.name = id.uuidString
         if let retryPolicy { operation.retryPolicy = retryPolicy }
-        if retries > 0 { operation.countEarlierRetries(Int(clamping: retries)) }
+        if record.progress.retries > 0 { operation.countEarlierRetries(Int(Int32(clamping: record.progress.retries))) }
         operation.setSupervisor(operation.link)
         operation.claim()
         return operation
     }
 
-    private func setBody(
-        _ body: StoredBody?, _ id: UUID, _ request: inout URLRequest, _ lines: inout [String: (String, String)]
-    ) throws(DownloadQueueError) {
+    private func setBody(_ body: StoredBody?, _ id: UUID, _ request: inout URLRequest) throws(DownloadQueueError) {
         guard let body, let url = request.url else { return }
         guard bodies.contains(body) else { throw .bodyMissing(id) }
         let method = HTTPMethod(request.httpMethod ?? "POST")
@@ -226,17 +209,17 @@ final class QueueCore: Sendable {
             throw .bodyMissing(id)
         }
         request.httpBodyStream = made.httpBodyStream
-        lines["content-length"] = ("Content-Length", String(body.length))
-        if lines["content-type"] == nil { lines["content-type"] = ("Content-Type", "application/octet-stream") }
+        request.setValue(String(body.length), forHTTPHeaderField: "Content-Length")
+        request.setDefaultContentType()
     }
 
     /// Configures an operation, and applies the rules for sending it again.
-    func prepare(_ operation: any QueuedOperation, _ record: QueueTable.Record) {
+    func prepare(_ operation: any QueuedOperation, _ record: QueueRecord) {
         configure(operation, DownloadQueue.Entry(record, nil, nil))
-        record.row.request.requireWithheld(in: operation) { DownloadQueueError.missingSecrets($0) }
-        guard case .send(let sending) = record.row.request.work, var policy = operation.retryPolicy else { return }
+        record.request.requireWithheld(in: operation) { DownloadQueueError.missingSecrets($0) }
+        guard case .send(let sending) = record.request.work, var policy = operation.retryPolicy else { return }
         if sending.sendsAgain {
-            policy.idempotentMethods.insert(record.row.request.method)
+            policy.idempotentMethods.insert(record.request.method)
         } else {
             policy.idempotentMethods = []
         }
@@ -249,12 +232,16 @@ final class QueueCore: Sendable {
         let cancelled = made.filter { $0.operation.isCancelled }, paused = made.filter { $0.operation.isPaused }
         let orphans = update { state in
             made.filter { id, operation in
-                guard let record = state.table[id], !record.phase.isOver, state.operations[id] == nil, !state.isClosing
+                guard let record = state.table[id], record.isNew || !record.isOver, state.operations[id] == nil,
+                    !state.isClosing
                 else { return true }
                 operation.link.connect(self, id)
                 state.operations[id] = operation
-                state.table.change(id) { ($0.isNew, $0.isStarted, $0.changeNumber) = (false, false, nil) }
-                state.candidates.insert(id)
+                state.table.change(id) { record in
+                    record.isNew = false
+                    record.isStarted = false
+                    record.changeNumber = nil
+                }
                 return false
             }
         }

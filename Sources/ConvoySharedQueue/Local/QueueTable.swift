@@ -1,47 +1,8 @@
 import Foundation
 
-/// The entries of a queue, their dependencies, and their next steps, as a value without locks, files or operations.
+/// The entries of a queue, their dependencies and their standings, as a value without locks, files or operations.
 struct QueueTable: Sendable {
-    /// An entry with the state that is known only in this process.
-    struct Record: Sendable {
-        var row: QueueRow
-        /// Whether the row is not on the disk yet, so that the entry is not reported.
-        var isNew = false
-        /// Whether the operation was added to the operation queue.
-        var isStarted = false
-        /// Whether the entry is waiting for the time of the next attempt, as stored by an earlier process.
-        var isDelayed = false
-        /// Whether the operation is executing, and the number of the change that reported this.
-        var isExecuting = false
-        var changeNumber: UInt32?
-        /// The number of dependencies that have not ended.
-        fileprivate(set) var unfinished = 0
-        /// The number of dependencies that have failed or no longer exist.
-        fileprivate(set) var failed = 0
-
-        var phase: QueueStatus.Phase { row.status.phase }
-
-        /// Whether a failed dependency keeps the entry from running.
-        var isBlocked: Bool { phase == .waiting && !isStarted && failed > 0 && row.policy == .hold }
-
-        var state: DownloadQueue.State {
-            switch phase {
-            case .finished: .finished
-            case .failed: .failed
-            case .unknown: .outcomeUnknown
-            case .waiting, .running, .finishing:
-                if isExecuting { .running } else if row.status.isPaused { .paused } else { isBlocked ? .blocked : .waiting }
-            }
-        }
-
-        /// Whether the entry will end automatically once the queue is running.
-        var isPending: Bool { state == .running || state == .waiting }
-    }
-
-    /// The state of a dependency from the perspective of its dependents.
-    private enum DependencyState { case unfinished, succeeded, failed }
-
-    private var records: [UUID: Record] = [:]
+    private var records: [UUID: QueueRecord] = [:]
     /// The dependents of each entry, including removed entries.
     private var dependents: [UUID: Set<UUID>] = [:]
     /// The number of pending entries.
@@ -50,105 +11,99 @@ struct QueueTable: Sendable {
     /// The entries that have changed since the last call of `takeChanges()`, with their previous states; nil for a new
     /// entry.
     private var changed: [UUID: DownloadQueue.State?] = [:]
+    /// The entries whose next step must be determined again.
+    private var touched: Set<UUID> = []
+    /// The entries with changes that must be written.
+    private var unstored: Set<UUID> = []
 
-    subscript(id: UUID) -> Record? { records[id] }
+    subscript(id: UUID) -> QueueRecord? { records[id] }
 
     /// The entries in order.
-    var ordered: [Record] { records.values.sorted { $0.row.sequence < $1.row.sequence } }
+    var ordered: [QueueRecord] { records.values.sorted { $0.sequence < $1.sequence } }
 
-    /// Reserves sequence numbers for the next entries, and returns the first one.
-    mutating func takeSequence(_ count: Int) -> Int64 {
-        defer { nextSequence += Int64(count) }
-        return nextSequence
-    }
-
-    /// Reserves the sequence number of a row that is not in the table. Numbers above the limit need not be reserved.
-    mutating func reserve(_ sequence: Int64) {
-        if sequence <= QueueFile.largestNumber { nextSequence = max(nextSequence, sequence + 1) }
-    }
+    /// The current time, in microseconds since 1970.
+    static var now: Int64 { Int64(Date().timeIntervalSince1970 * 1e6) }
 
     // MARK: Changing
 
-    /// Adds entries. A dependency that does not exist and is not among them counts as failed.
-    mutating func insert(_ new: [Record]) {
-        for record in new {
-            let (id, waiting) = (record.row.id, dependents[record.row.id] ?? [])
-            records[id] = record
-            nextSequence = max(nextSequence, record.row.sequence + 1)
-            // Dependents may remain from an earlier entry with the same identifier that was removed.
-            move(waiting, from: .failed, to: standing(of: id))
-        }
-        for record in new {
-            for dependency in record.row.dependencies { dependents[dependency, default: []].insert(record.row.id) }
-        }
-        for record in new {
-            let (unfinished, failed) = counts(record.row.dependencies)
-            var record = record
-            (record.unfinished, record.failed) = (unfinished, failed)
-            records[record.row.id] = record
+    /// Adds entries, at the end unless they have a sequence number. A dependency that does not exist and is not among
+    /// them counts as failed.
+    mutating func insert(_ new: [QueueRecord]) {
+        for var record in new {
+            if record.sequence == 0 { record.sequence = nextSequence }
+            nextSequence = max(nextSequence, record.sequence + 1)
+            records[record.id] = record
             if record.isPending { pendingCount += 1 }
+            // Dependents may remain from an earlier entry with the same identifier that was removed.
+            move(dependents[record.id] ?? [], from: .failed, to: record.standing.outcome)
+        }
+        for record in new {
+            for dependency in record.dependencies { dependents[dependency, default: []].insert(record.id) }
+        }
+        for record in new {
+            let outcomes = record.dependencies.map { outcome(of: $0) }
+            change(record.id) { record in
+                record.standing.openDependencies = outcomes.count { $0 == nil }
+                record.standing.failedDependencies = outcomes.count { $0 == .failed }
+                record.place()
+            }
         }
     }
 
-    private func counts(_ dependencies: Set<UUID>) -> (unfinished: Int, failed: Int) {
-        let standings = dependencies.map(standing)
-        return (standings.count { $0 == .unfinished }, standings.count { $0 == .failed })
-    }
-
-    private func standing(of id: UUID) -> DependencyState {
+    private func outcome(of id: UUID) -> WorkStanding.Outcome? {
         guard let record = records[id] else { return .failed }
-        return switch record.phase {
-        case .finished: .succeeded
-        case .failed, .unknown: .failed
-        case .waiting, .running, .finishing: .unfinished
-        }
+        return record.standing.outcome
     }
 
     /// Changes an entry, and updates its dependents.
-    ///
-    /// - Returns: The entries that may be able to start now, or must fail.
-    @discardableResult
-    mutating func change(_ id: UUID, _ body: (inout Record) -> Void) -> Set<UUID> {
-        guard var record = records[id] else { return [] }
-        let (oldStanding, oldState, wasPending, wasNew) = (standing(of: id), record.state, record.isPending, record.isNew)
-        body(&record)
-        records[id] = record
-        if record.isPending != wasPending { pendingCount += record.isPending ? 1 : -1 }
-        if wasNew { changed[id] = .some(nil) } else if changed[id] == nil { changed[id] = oldState }
-        let waiting = dependents[id] ?? []
-        move(waiting, from: oldStanding, to: standing(of: id))
-        return oldStanding == standing(of: id) ? [] : waiting
+    mutating func change(_ id: UUID, _ body: (inout QueueRecord) -> Void) {
+        guard let (old, new) = changeAlone(id, body) else { return }
+        move(dependents[id] ?? [], from: old, to: new)
     }
 
-    /// Updates the dependents of an entry whose state has changed.
-    private mutating func move(_ dependents: Set<UUID>, from old: DependencyState, to new: DependencyState) {
-        guard old != new else { return }
-        for dependent in dependents {
-            change(dependent) { record in
-                record.unfinished += (new == .unfinished ? 1 : 0) - (old == .unfinished ? 1 : 0)
-                record.failed += (new == .failed ? 1 : 0) - (old == .failed ? 1 : 0)
+    /// Changes an entry. Returns its outcome before and after the change.
+    private mutating func changeAlone(
+        _ id: UUID, _ body: (inout QueueRecord) -> Void
+    ) -> (old: WorkStanding.Outcome?, new: WorkStanding.Outcome?)? {
+        guard var record = records[id] else { return nil }
+        let old = record
+        body(&record)
+        records[id] = record
+        if record.isPending != old.isPending { pendingCount += record.isPending ? 1 : -1 }
+        if old.isNew { changed[id] = .some(nil) } else if changed[id] == nil { changed[id] = old.state }
+        if record.standing != old.standing || record.progress != old.progress { unstored.insert(id) }
+        touched.insert(id)
+        return (old.standing.outcome, record.standing.outcome)
+    }
+
+    /// Updates the dependents of an entry whose outcome has changed, and those of dependents that fail.
+    private mutating func move(
+        _ dependents: Set<UUID>, from old: WorkStanding.Outcome?, to new: WorkStanding.Outcome?
+    ) {
+        var left = [(dependents, WorkStanding.counts(from: old, to: new))]
+        while let (ids, counts) = left.popLast() {
+            guard counts != (0, 0) else { continue }
+            for id in ids {
+                let change = changeAlone(id) { record in
+                    record.standing.apply(.dependencies(open: counts.open, failed: counts.failed), now: Self.now)
+                }
+                guard let change else { continue }
+                left.append((self.dependents[id] ?? [], WorkStanding.counts(from: change.old, to: change.new)))
             }
         }
     }
 
     /// Removes an entry. Unless it has succeeded, it counts as a failed dependency from now on.
-    ///
-    /// - Returns: The entries that may be able to start now, or must fail.
-    @discardableResult
-    mutating func remove(_ id: UUID) -> Set<UUID> {
-        guard let record = records[id] else { return [] }
-        let (old, waiting) = (standing(of: id), dependents[id] ?? [])
-        if old == .succeeded {
-            for dependent in waiting { records[dependent]?.row.dependencies.remove(id) }
-            dependents[id] = nil
+    mutating func remove(_ id: UUID) {
+        if records[id]?.standing.state == .done {
+            for dependent in dependents.removeValue(forKey: id) ?? [] { records[dependent]?.dependencies.remove(id) }
         } else {
-            move(waiting, from: old, to: .failed)
+            change(id) { $0.standing.apply(.cancel, now: Self.now) }
         }
-        for dependency in record.row.dependencies { unregister(id, from: dependency) }
-        if record.isPending { pendingCount -= 1 }
-        records[id] = nil
+        guard let record = records.removeValue(forKey: id) else { return }
+        for dependency in record.dependencies { unregister(id, from: dependency) }
         changed[id] = nil
-        return old == .unfinished ? waiting : []
+        unstored.remove(id)
     }
 
     private mutating func unregister(_ id: UUID, from dependency: UUID) {
@@ -158,101 +113,46 @@ struct QueueTable: Sendable {
 
     /// Removes an entry's dependencies that have failed or no longer exist, and returns them.
     mutating func forgetFailedDependencies(of id: UUID) -> [UUID] {
-        let forgotten = (records[id]?.row.dependencies ?? []).filter { standing(of: $0) == .failed }
+        let forgotten = (records[id]?.dependencies ?? []).filter { outcome(of: $0) == .failed }
         for dependency in forgotten { unregister(id, from: dependency) }
         change(id) { record in
-            record.row.dependencies.subtract(forgotten)
-            record.failed = 0
+            record.dependencies.subtract(forgotten)
+            let count = record.standing.failedDependencies
+            record.standing.apply(.dependencies(open: 0, failed: -count), now: Self.now)
         }
         return Array(forgotten)
     }
 
     // MARK: Queries
 
-    /// The next step of an entry.
-    enum EntryStep { case waits, starts, fails }
+    /// Returns the entries that have been touched by changes since the last call, and whose next step must be determined.
+    mutating func takeTouched() -> Set<UUID> {
+        defer { touched = [] }
+        return touched
+    }
 
-    func fate(of id: UUID) -> EntryStep {
-        guard let record = records[id], record.phase == .waiting, !record.isStarted, !record.isNew,
-            !record.isDelayed
-        else { return .waits }
-        if record.failed > 0, record.row.policy == .fail { return .fails }
-        guard !record.row.status.isPaused, record.unfinished == 0, record.failed == 0 || record.row.policy == .run
-        else { return .waits }
-        return .starts
+    /// Returns the changes to write since the last call.
+    mutating func takeUnstored() -> [QueueChange] {
+        guard !unstored.isEmpty else { return [] }
+        defer { unstored = [] }
+        return unstored.compactMap { id in
+            records[id].map { .update(id, $0.standing, $0.progress) }
+        }
+    }
+
+    /// Returns new entries as they must be stored, so that no change is left to write.
+    mutating func takeNew(_ ids: [UUID]) -> [QueueRecord] {
+        unstored.subtract(ids)
+        return ids.compactMap { records[$0] }
     }
 
     /// Returns the entries whose state has changed, in order, and resets the changes.
-    mutating func takeChanges() -> [Record] {
+    mutating func takeChanges() -> [QueueRecord] {
         guard !changed.isEmpty else { return [] }
         defer { changed = [:] }
         return changed.compactMap { id, old in
             guard let record = records[id], !record.isNew, record.state != old else { return nil }
             return record
-        }.sorted { $0.row.sequence < $1.row.sequence }
+        }.sorted { $0.sequence < $1.sequence }
     }
-}
-
-/// A stored entry.
-struct QueueRow: Sendable {
-    let id: UUID
-    /// The position of the entry in the queue.
-    let sequence: Int64
-    var request: StoredRequest
-    var dependencies: Set<UUID>
-    let policy: FailedDependencyPolicy
-    let tag: String?
-    /// The time of the `enqueue` call, in microseconds since 1970.
-    let enqueued: Int64
-    var status: QueueStatus
-}
-
-/// The part of a row that changes.
-struct QueueStatus: Sendable, Equatable {
-    enum Phase: Int64, Sendable {
-        /// The entry is waiting and not in progress.
-        case waiting = 0
-        /// The operation has begun but not finished.
-        case running = 1
-        /// The file of a download is complete and about to be renamed to its final name.
-        case finishing = 2
-        case finished = 3
-        case failed = 4
-        /// The request may have reached the server and must not be sent again automatically.
-        case unknown = 5
-
-        /// Whether the entry does not continue automatically.
-        var isOver: Bool { self == .finished || self == .failed || self == .unknown }
-    }
-
-    var phase = Phase.waiting
-    var isPaused = false
-    /// Whether an attempt has begun whose outcome was not stored, so that the request may have been sent.
-    var mayHaveBeenSent = false
-    var priority: Int64 = 0
-    var attempts: Int64 = 0
-    /// The number of consecutive retries without progress, from which the policy continues counting.
-    var retries: Int64 = 0
-    /// The time of the next attempt, in microseconds since 1970; nil if no attempt has failed since the entry last
-    /// began.
-    var next: Int64?
-    var bytesReceived: Int64 = 0
-    var bytesExpected: Int64?
-    var error: String?
-    var statusCode: Int64?
-    var file: FinishedFile?
-    /// The time of the last change of phase, in microseconds since 1970.
-    var changed: Int64
-}
-
-/// A change to the database.
-enum QueueChange: Sendable {
-    case insert(QueueRow)
-    case update(UUID, QueueStatus)
-    case remove(UUID)
-    /// The removal of a finished entry, which does not block its dependents.
-    case removeFinished(UUID)
-    /// The removal of dependencies of an entry.
-    case removeDependencies(of: UUID, [UUID])
-    case setPaused(Bool)
 }

@@ -1,4 +1,3 @@
-import ConvoyDatabase
 import ConvoySupport
 import Foundation
 
@@ -18,25 +17,25 @@ final class QueueWriter: Sendable {
         var completion: Completion?
     }
 
-    private struct Backlog: Sendable {
+    private struct PendingWrites: Sendable {
         var submissions: [Submission] = []
         var isScheduled = false
         var isClosed = false
     }
 
     /// The database and its unsaved changes, used only on the writer's queue.
-    private final class Store: @unchecked Sendable {
-        var file: QueueFile?
+    private final class OpenStore: @unchecked Sendable {
+        var file: QueueStore?
         /// The changes that could not be written yet.
         var unsaved: [QueueChange] = []
     }
 
     private let queue = DispatchQueue(label: "Convoy.DownloadQueue.Writer")
-    private let backlog = Locked(Backlog())
-    private let store = Store()
+    private let backlog = Locked(PendingWrites())
+    private let store = OpenStore()
     private let lastFailure = Locked<DownloadQueueError?>(nil)
 
-    init(_ file: sending QueueFile) { store.file = file }
+    init(_ file: sending QueueStore) { store.file = file }
 
     /// The error of the last failed write; nil once all changes are written.
     var failure: DownloadQueueError? { lastFailure.withLock { $0 } }
@@ -99,11 +98,11 @@ final class QueueWriter: Sendable {
 
     private func attempt(_ changes: [QueueChange]) -> DownloadQueueError? {
         guard let file = store.file else { return .closed }
-        do throws(DatabaseError) {
+        do throws(SharedQueueError) {
             try file.write(changes)
             return nil
         } catch {
-            return DownloadQueueError(error, isOpening: false)
+            return DownloadQueueError(error)
         }
     }
 }

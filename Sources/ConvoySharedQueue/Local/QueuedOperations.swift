@@ -76,15 +76,13 @@ extension QueueLink {
 final class QueuedDownloadOperation: DownloadOperation, QueuedOperation, @unchecked Sendable {
     let link = QueueLink()
 
-    override func start() { link.start(self) { self.startNow() } }
+    override func start() { link.start(self) { super.start() } }
     override func pause() { link.setPaused(true, self) { pauseNow() } }
     override func resume() { link.setPaused(false, self) { resumeNow() } }
-    override func cancel() { link.cancel(self) { cancelNow() } }
+    override func cancel() { link.cancel(self) { super.cancel() } }
 
-    private func startNow() { super.start() }
     func pauseNow() { super.pause() }
     func resumeNow() { super.resume() }
-    private func cancelNow() { super.cancel() }
 
     /// Records each complete file before it is renamed to its final name.
     func recordFile() {
@@ -116,15 +114,13 @@ final class QueuedRequestOperation: HTTPRequestOperation, QueuedOperation, @unch
     /// Prevents pauses once the operation has begun, because the request must not be sent twice.
     func forbidPauses() { isPausable.withLock { $0 = false } }
 
-    override func start() { link.start(self) { self.startNow() } }
+    override func start() { link.start(self) { super.start() } }
     override func pause() { link.setPaused(true, self) { pauseNow() } }
     override func resume() { link.setPaused(false, self) { resumeNow() } }
-    override func cancel() { link.cancel(self) { cancelNow() } }
+    override func cancel() { link.cancel(self) { super.cancel() } }
 
-    private func startNow() { super.start() }
     func pauseNow() { if isPausable.withLock({ $0 }) || !isExecuting { super.pause() } }
     func resumeNow() { super.resume() }
-    private func cancelNow() { super.cancel() }
 
     var bytes: (done: Int64, expected: Int64?) {
         let progress = transferProgress
@@ -137,15 +133,13 @@ final class QueuedRequestOperation: HTTPRequestOperation, QueuedOperation, @unch
 final class QueuedUploadOperation: UploadOperation, QueuedOperation, @unchecked Sendable {
     let link = QueueLink()
 
-    override func start() { link.start(self) { self.startNow() } }
+    override func start() { link.start(self) { super.start() } }
     override func pause() { link.setPaused(true, self) { pauseNow() } }
     override func resume() { link.setPaused(false, self) { resumeNow() } }
-    override func cancel() { link.cancel(self) { cancelNow() } }
+    override func cancel() { link.cancel(self) { super.cancel() } }
 
-    private func startNow() { super.start() }
     func pauseNow() { super.pause() }
     func resumeNow() { super.resume() }
-    private func cancelNow() { super.cancel() }
 
     var bytes: (done: Int64, expected: Int64?) {
         let progress = uploadProgress

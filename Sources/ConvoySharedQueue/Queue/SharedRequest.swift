@@ -196,6 +196,11 @@ struct WorkPayload: Codable {
     var storage: String?
     /// The path in the folder, or the key in the storage.
     var path: String?
+    /// The tag of an entry of a ``DownloadQueue``, which may be any text.
+    var label: String?
+
+    /// Creates the payload of an entry of a ``DownloadQueue``.
+    init(request: StoredRequest, label: String?) { (self.request, keepsHead, self.label) = (request, false, label) }
 
     init(request: StoredRequest, keepsHead: Bool, place: SharedRequest.ResponseBody) throws(SharedQueueError) {
         (self.request, self.keepsHead) = (request, keepsHead)

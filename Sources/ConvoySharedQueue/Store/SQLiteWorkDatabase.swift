@@ -4,22 +4,27 @@ import Foundation
 
 /// The database of a shared queue on one machine: a file shared by processes.
 final class SQLiteWorkDatabase: WorkDatabase {
-    private let database: Database
+    let database: Database
     /// The translations of statements to SQLite.
     private(set) var translations: [String: String] = [:]
     var dialect: WorkDialect { Self.dialect }
     var isBroken: Bool { !database.isCurrent }
 
-    init(path: String, clock: QueueClock = .system) throws(SharedQueueError) {
+    convenience init(path: String, clock: QueueClock = .system) throws(SharedQueueError) {
         do throws(DatabaseError) {
-            database = try Database(path: path, schema: Self.schema, busyTimeout: 30)
-            // Enqueued entries must survive a power failure.
-            try database.execute("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON")
-            try database.addUnhexed()
+            try self.init(path: path, schema: Self.schema)
             try clock.add(to: database)
         } catch {
             throw SharedQueueError(error)
         }
+    }
+
+    /// Opens a database without a clock, whose schema includes that of a shared queue.
+    init(path: String, schema: DatabaseSchema) throws(DatabaseError) {
+        database = try Database(path: path, schema: schema, busyTimeout: 30)
+        // Enqueued entries must survive a power failure, and removed ones must leave no traces.
+        try database.execute("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON")
+        try database.addUnhexed()
     }
 
     static let schema = DatabaseSchema(
@@ -106,13 +111,20 @@ final class SQLiteWorkDatabase: WorkDatabase {
     func query(_ sql: String, _ values: [WorkValue]) throws(SharedQueueError) -> [WorkRow] {
         var rows: [WorkRow] = []
         do throws(DatabaseError) {
-            try database.forEachRow(translated(sql), values.map(DatabaseValue.init)) { statement throws(DatabaseError) in
-                rows.append(WorkRow((0..<statement.columnCount).map { statement.value($0) }))
-            }
+            try forEachRow(sql, values) { rows.append($0) }
         } catch {
             throw SharedQueueError(error)
         }
         return rows
+    }
+
+    /// Passes the rows of a query to a closure, one at a time.
+    func forEachRow(
+        _ sql: String, _ values: [WorkValue] = [], _ body: (WorkRow) -> Void
+    ) throws(DatabaseError) {
+        try database.forEachRow(translated(sql), values.map(DatabaseValue.init)) { statement in
+            body(WorkRow((0..<statement.columnCount).map { statement.value($0) }))
+        }
     }
 
     /// Returns the statement with SQLite's numbered parameters.

@@ -30,6 +30,8 @@ package struct WorkItem: Sendable {
     /// The number of microseconds after which the entry fails unless it has begun; nil for no limit.
     package var timeLimit: Int64?
     package var standing = WorkStanding()
+    /// The time at which the entry was enqueued, in microseconds since 1970; nil for now.
+    package var enqueued: Int64?
 
     package init(id: UUID) { self.id = id }
 }
@@ -131,7 +133,7 @@ extension WorkStore {
             }
         }
         // If a dependency has failed, a new entry may fail immediately, which affects its own dependents.
-        for index in try order(items) {
+        for index in try Self.order(items.map { ($0.id, $0.dependencies) }) {
             var item = items[index], standing = item.standing
             for needed in item.dependencies {
                 guard let outcome = outcomes[needed] else { throw .unknownDependency(needed, of: item.id) }
@@ -152,7 +154,7 @@ extension WorkStore {
     }
 
     /// Returns the indices of items in an order in which each follows its dependencies.
-    private func order(_ items: [WorkItem]) throws(SharedQueueError) -> [Int] {
+    static func order(_ items: [(id: UUID, dependencies: Set<UUID>)]) throws(SharedQueueError) -> [Int] {
         let indexes = Dictionary(items.enumerated().map { ($1.id, $0) }, uniquingKeysWith: { $1 })
         var open = items.map { item in item.dependencies.count { indexes[$0] != nil } }
         var dependents: [Int: [Int]] = [:]
@@ -175,14 +177,15 @@ extension WorkStore {
         return order
     }
 
-    private func insert(_ items: [WorkItem], _ now: Int64) throws(SharedQueueError) {
+    /// Inserts entries with their standings.
+    func insert(_ items: [WorkItem], _ now: Int64) throws(SharedQueueError) {
         var entries = WorkRowsText(), edges = WorkRowsText()
         for item in items {
             let standing = item.standing
             entries.append([
                 .id(item.id), .integer(item.kind.rawValue), .text(item.host), .text(item.tag),
                 .text(WorkLane(tag: item.tag, host: item.host).name), .text(item.batch), .text(item.uniqueKey),
-                .integer(Int64(item.priority)), .integer(standing.rank), .integer(now),
+                .integer(Int64(item.priority)), .integer(standing.rank), .integer(item.enqueued ?? now),
                 .integer(standing.state.code), .integer(Int64(standing.openDependencies)),
                 .integer(Int64(standing.failedDependencies)), .integer(Int64(standing.policy.rawValue)),
                 .integer(standing.due), .integer(standing.deadline), .integer(Int64(standing.maximumAttempts)),

@@ -249,21 +249,32 @@ extension WorkStore {
                 "SELECT e.id FROM entry AS e WHERE \(condition) LIMIT \(limit)\(dialect.forUpdateSkippingLocked)", values
             ).compactMap { $0.id(0) }
             guard !ids.isEmpty else { return 0 }
-            let (list, table) = (WorkRowsText(ids: ids).value, dialect.ids("$1"))
+            let list = WorkRowsText(ids: ids).value
             let unsuccessful = [WorkState.failed, .cancelled]
             let dependents = try database.query(
                 """
                 SELECT DISTINCT d.entry FROM dependency AS d JOIN entry AS e ON e.id = d.needed
-                WHERE d.needed IN (SELECT id FROM \(table) AS r) AND e.state IN (\(Set(unsuccessful).codes))
+                WHERE d.needed IN (SELECT id FROM \(dialect.ids("$1")) AS r) AND e.state IN (\(Set(unsuccessful).codes))
                 """, [list]
             ).compactMap { $0.id(0) }
             try apply(.dependencyRemoval, to: try lock(dependents), try now())
-            for (name, column) in [
-                ("dependency", "entry"), ("dependency", "needed"), ("result", "id"), ("request", "id"), ("entry", "id"),
-            ] {
-                _ = try database.query("DELETE FROM \(name) WHERE \(column) IN (SELECT id FROM \(table) AS r)", [list])
-            }
+            try delete(ids)
             return ids.count
+        }
+    }
+
+    /// Removes the rows of entries, without effects on their dependents. Call within a transaction.
+    ///
+    /// - Parameter keepsDependencies: Whether to keep the rows of the entries' dependents, which show that a dependency
+    ///   no longer exists.
+    func delete(_ ids: [UUID], keepsDependencies: Bool = false) throws(SharedQueueError) {
+        let columns = [
+            ("dependency", "entry"), ("dependency", "needed"), ("result", "id"), ("request", "id"), ("entry", "id"),
+        ]
+        for (name, column) in columns where !(keepsDependencies && column == "needed") {
+            _ = try database.query(
+                "DELETE FROM \(name) WHERE \(column) IN (SELECT id FROM \(dialect.ids("$1")) AS r)",
+                [WorkRowsText(ids: ids).value])
         }
     }
 }

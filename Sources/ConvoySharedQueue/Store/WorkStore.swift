@@ -61,6 +61,11 @@ package final class WorkStore {
             standing.rank = row.integer(WorkStore.rankColumn) ?? 0
             (self.old, self.standing) = (standing, standing)
         }
+
+        /// Creates an entry of a store that has no other user, with the standing to write.
+        init(_ id: UUID, _ standing: WorkStanding) {
+            (self.id, host, tag, old, self.standing) = (id, "", "", standing, standing)
+        }
     }
 
     /// The columns read by ``LockedEntry``, of the table `e`.
@@ -94,7 +99,8 @@ package final class WorkStore {
         }
     }
 
-    private func writeRows(_ entries: [LockedEntry]) throws(SharedQueueError) {
+    /// Writes the standings of entries, without effects on their dependents.
+    func writeRows(_ entries: [LockedEntry]) throws(SharedQueueError) {
         var rows = WorkRowsText()
         var becomesReady = false, isTaken = false
         for entry in entries {

@@ -103,30 +103,27 @@ final class WorkAttempt: @unchecked Sendable {
 
     private func makeOperation() throws -> HTTPRequestOperation {
         let payload = try WorkPayload(work.payload), stored = payload.request
-        var (request, lines) = try stored.request(with: [], core.manager)
+        var request = try stored.request(with: [], core.manager)
         if let trace = work.trace.flatMap({ TraceContext(traceparent: $0) }) {
-            lines["traceparent"] = ("traceparent", trace.child().traceparent)
+            request.setValue(trace.child().traceparent, forHTTPHeaderField: "traceparent")
         }
         let operation: HTTPRequestOperation
         var file: FolderSink?
         switch stored.work {
         case .download(let download):
-            request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
             let made = DownloadOperation(request: request)
             download.apply(to: made)
             made.commitCheck = { [self] partialFile, place in try willCommit(partialFile, as: place) }
             operation = made
         case .upload(let upload):
-            request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
             let made = UploadOperation(request: request, file: upload.file)
             try StoredUploadOptions.apply(upload, to: made)
             operation = made
         case .send:
             if let body = work.body {
                 request.httpBody = Data(body)
-                if lines["content-type"] == nil { lines["content-type"] = ("Content-Type", "application/octet-stream") }
+                request.setDefaultContentType()
             }
-            request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
             file = try place(of: payload).map { place in FolderSink(place) { [weak self] in self?.mayGoOn ?? false } }
             operation = HTTPRequestOperation(request: request)
             if let file { operation.setBodySink(file) }

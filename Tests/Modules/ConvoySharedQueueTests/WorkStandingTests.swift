@@ -89,6 +89,20 @@ import Testing
         #expect(standing.changed == 9)
     }
 
+    @Test("an operation begins in any state, and counts attempts only if told to")
+    func start() {
+        for state in [WorkState.waiting, .held, .ready, .paused] {
+            let standing = Subject()
+            (standing.state, standing.openDependencies, standing.due) = (state, 1, 100)
+            let worker = UUID()
+            #expect(standing.apply(.start(worker: worker, attempts: 1), now: 2))
+            #expect(standing.state == .leased && standing.attempts == 1 && standing.hasBegun && standing.due == 0)
+            #expect(standing.apply(.pause, now: 3) && standing.apply(.start(worker: worker, attempts: 0), now: 4))
+            #expect(standing.state == .leased && standing.attempts == 1)
+            #expect(standing.apply(report(standing, .succeeded), now: 5))
+        }
+    }
+
     @Test("the deadline applies to the first and to the next attempt")
     func deadline() {
         let standing = Subject()
@@ -184,6 +198,7 @@ import Testing
                     case .dependencyRemoval: .dependencyRemoval
                     case .claim: .claim(worker: worker)
                     case .begin: .begin(lease: 1)
+                    case .start: .start(worker: worker, attempts: 1)
                     case .succeed: .report(WorkReport(id: UUID(), worker: worker, lease: 1, end: .succeeded))
                     case .failForNow: .report(WorkReport(id: UUID(), worker: worker, lease: 1, end: .failedForNow(delay: 0)))
                     case .failForGood: .report(WorkReport(id: UUID(), worker: worker, lease: 1, end: .failed))

@@ -96,17 +96,21 @@ struct DownloadQueueFailureTests {
         let queue = try fixture.open()
         try await queue.enqueue([fixture.post(), fixture.download()])
         await queue.close()
+        let work = "$.request.work.download._0"
         for change in [
-            "phase = 17", "url = ''", "id = x'00'", "body = '../../etc/passwd' WHERE place IS NULL",
-            "options = '{\"existing\":{\"later\":{}}}' WHERE place IS NOT NULL",
-            "place = 'http://a/' WHERE place IS NOT NULL",
+            "entry SET state = 17 WHERE sequence = 1", "entry SET id = x'00' WHERE sequence = 1",
+            "request SET payload = '{' WHERE method = 'POST'",
+            "request SET payload = json_set(payload, '$.request.url', '') WHERE method = 'POST'",
+            "request SET payload = json_set(payload, '$.request.work.send._0.body.name', '../../etc/passwd') "
+                + "WHERE method = 'POST'",
+            "request SET payload = json_set(payload, '\(work).options.existing', json('{\"later\":{}}')) WHERE method = 'GET'",
+            "request SET payload = json_set(payload, '\(work).place', 'http://a/') WHERE method = 'GET'",
         ] {
             let copy = fixture.directory.url.appendingPathComponent("bad")
             try? FileManager.default.removeItem(at: copy)
             try FileManager.default.copyItem(at: fixture.home, to: copy)
             let path = copy.appendingPathComponent("queue.sqlite").path
-            let one = change.contains("WHERE") ? change : change + " WHERE sequence = 1"
-            let result = try ProcessRunner.run("sqlite3", [path, "UPDATE entry SET \(one)"])
+            let result = try ProcessRunner.run("sqlite3", [path, "UPDATE \(change)"])
             #expect(result.status == 0, "\(result.errorText)")
             let next = try fixture.open(copy)
             #expect(next.unreadableEntries.count == 1, "\(change)")
@@ -130,7 +134,12 @@ struct DownloadQueueFailureTests {
         try await queue.enqueue(fixture.download())
         await queue.close()
         let result = try ProcessRunner.run(
-            "sqlite3", [database.path, "UPDATE entry SET options = '{\"segments\":2,\"later\":true}'"])
+            "sqlite3",
+            [
+                database.path,
+                "UPDATE request SET payload = json_set(payload, '$.request.work.download._0.options', "
+                    + "json('{\"segments\":2,\"later\":true}'))",
+            ])
         #expect(result.status == 0, "\(result.errorText)")
         let next = try fixture.open()
         next.start()

@@ -119,18 +119,18 @@ struct DownloadQueueReopeningTests {
         try await operation.finished()
         await queue.close()
         let database = fixture.home.appendingPathComponent("queue.sqlite").path
-        try Self.sql(database, "UPDATE entry SET phase = 2")
+        try Self.sql(database, "UPDATE entry SET state = 3")
         let next = try fixture.open()
         #expect(next.states == [.finished])
         copy.withLock { $0 = next }
         await next.close()
         // Another file with that name is not recognized.
-        try Self.sql(database, "UPDATE entry SET phase = 2")
+        try Self.sql(database, "UPDATE entry SET state = 3")
         try FileManager.default.removeItem(at: fixture.file("file.bin"))
         try bytes.write(to: fixture.file("other"))
         try FileManager.default.moveItem(at: fixture.file("other"), to: fixture.file("file.bin"))
         // The old inode number may be in use again.
-        try Self.sql(database, "UPDATE entry SET file_number = file_number + 1000000")
+        try Self.sql(database, "UPDATE request SET mark = replace(mark, '\"number\":', '\"number\":1')")
         #expect(try fixture.open().states == [.waiting])
     }
 

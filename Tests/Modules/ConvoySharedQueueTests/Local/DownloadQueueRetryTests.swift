@@ -146,24 +146,4 @@ struct DownloadQueueRetryTests {
         let next = try fixture.openAsAfterKill(retryPolicy: policy(1000, delay: 3000))
         #expect(next.states == [.waiting, .failed])
     }
-
-    @Test func `a database of an earlier version opens`() async throws {
-        let queue = try fixture.open()
-        try await queue.enqueue([fixture.download(), fixture.post()])
-        await queue.close()
-        let database = fixture.home.appendingPathComponent("queue.sqlite").path
-        let result = try ProcessRunner.run(
-            "sqlite3",
-            [
-                database,
-                "ALTER TABLE entry DROP COLUMN next; ALTER TABLE entry DROP COLUMN retries; "
-                    + "ALTER TABLE entry DROP COLUMN upload; PRAGMA user_version = 2",
-            ])
-        #expect(result.status == 0, "\(result.errorText)")
-        let next = try fixture.open()
-        #expect(next.states == [.waiting, .waiting])
-        next.start()
-        try await next.waitUntilAllFinished()
-        #expect(next.states == [.finished, .finished])
-    }
 }

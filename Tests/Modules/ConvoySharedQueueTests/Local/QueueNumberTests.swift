@@ -13,9 +13,12 @@ import Testing
     init() throws { fixture = try QueueFixture() }
 
     private static let columns = [
-        "sequence", "is_directory", "timeout", "body_length", "sends_again", "policy", "enqueued", "phase", "paused", "sent",
-        "priority", "attempts", "received", "expected", "status", "file_number", "file_length", "changed", "next", "retries",
+        "sequence", "state", "kind", "place", "due", "deadline", "open", "failed", "policy", "forgiven", "priority",
+        "attempts", "attempt_limit", "sends_again", "lease", "status", "size", "kept", "expires", "changed", "enqueued",
+        "begun", "retries", "received", "expected",
     ]
+    /// The numbers in the mark of an entry.
+    private static let marks = ["retries", "received", "expected"]
     private static let numbers = ["\(Int64.min)", "\(Int64.max)", "-1", "9e999", "'x'"]
 
     /// The queue opens with any number in a column, and each entry ends or is unreadable.
@@ -32,8 +35,12 @@ import Testing
                 let copy = fixture.directory.url.appendingPathComponent("changed")
                 try FileManager.default.copyItem(at: fixture.home, to: copy)
                 let path = copy.appendingPathComponent("queue.sqlite").path
-                let result = try ProcessRunner.run(
-                    "sqlite3", [path, "UPDATE entry SET \(change) WHERE sequence = (SELECT max(sequence) FROM entry)"])
+                let lastRow = "id = (SELECT id FROM entry ORDER BY sequence DESC LIMIT 1)"
+                let mark =
+                    "\(number)".hasPrefix("'")
+                    ? "{\"retries\":\"x\"}" : "{\"retries\":1,\"received\":1,\"\(column)\":\(number)}"
+                let update = Self.marks.contains(column) ? "request SET mark = '\(mark)'" : "entry SET \(change)"
+                let result = try ProcessRunner.run("sqlite3", [path, "UPDATE \(update) WHERE \(lastRow)"])
                 #expect(result.status == 0, "\(change): \(result.errorText)")
                 // Each first attempt fails, so that counts and delays are used.
                 fixture.server.route("POST", "/post", inTurn: [.status(503), .text("thanks")])
