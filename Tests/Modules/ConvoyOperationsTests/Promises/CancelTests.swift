@@ -5,7 +5,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Promises 1 and 2: a cancelled operation finishes once, with `URLError.cancelled`, and lets its dependents run.
+/// Promise 2: a cancelled operation finishes once, with `URLError.cancelled`, and lets its dependents run, or cancels them
+/// if configured.
 @Suite struct CancelTests {
     let server: TestServer
     /// The queue of the dependents.
@@ -178,5 +179,18 @@ import Testing
         task.cancel()
         await #expect(throws: URLError.self) { try await task.value }
         #expect(operation.isCancelled && operation.isFinished)
+    }
+
+    @Test func `a failed dependency cancels its dependents if configured`() {
+        server.route("GET", "/broken", .text("x").resetBeforeHead())
+        let first = Probe(server.url("/broken"))
+        let (strict, lenient) = (Probe(server.url("/quick")), Probe(server.url("/quick")))
+        strict.operation.dependencyFailurePolicy = .cancel
+        for probe in [strict, lenient] { probe.operation.addDependency(first.operation) }
+        other.addOperations([first, strict, lenient].map(\.operation), waitUntilFinished: false)
+        #expect(strict.outcome() == Probe.cancelled)
+        #expect(lenient.outcome() == Probe.succeeded)
+        #expect(strict.error?.userInfo[NSUnderlyingErrorKey] is URLError)
+        #expect(first.outcome()?.count == 2)
     }
 }

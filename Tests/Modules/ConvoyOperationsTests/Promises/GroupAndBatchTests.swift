@@ -6,8 +6,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Promise 7: a batch's completion runs once, after every member's own completion handler.
-@Suite struct BatchTests {
+/// Promise 7: completion groups balance on every path, and a batch's completion runs once, after every member's own
+/// completion handler.
+@Suite struct GroupAndBatchTests {
     let server: TestServer
 
     init() throws {
@@ -140,5 +141,59 @@ import Testing
         testQueue.sync {}
         #expect(end.isFinished)
         #expect(log.all == ["a succeeded"])
+    }
+
+    // MARK: Groups
+
+    @Test func `an operation leaves its completion group on every path`() {
+        let group = DispatchGroup()
+        let queue = OperationQueue()
+        let paths: [(HTTPRequestOperation) -> Void] = [
+            { queue.addOperation($0) },
+            { $0.cancel() },
+            {
+                $0.cancel()
+                $0.start()
+            },
+            {
+                queue.addOperation($0)
+                $0.cancel()
+            },
+            {
+                $0.pause()
+                $0.cancel()
+            },
+            { $0.start() },
+        ]
+        for path in paths {
+            for name in ["/quick", "/broken", "/nowhere"] {
+                let operation = HTTPRequestOperation(request: URLRequest(url: server.url(name)))
+                operation.completionGroup = group
+                operation.completionQueue = testQueue
+                operation.completionBlock = {}
+                path(operation)
+            }
+        }
+        #expect(group.wait(timeout: .now() + 100) == .success)
+        // An operation that is never started blocks nothing, and can be released.
+        do {
+            let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/quick")))
+            operation.completionGroup = group
+        }
+        #expect(group.wait(timeout: .now()) == .success)
+    }
+
+    @Test func `an operation is in its completion group from the moment it is enqueued`() throws {
+        let group = DispatchGroup()
+        let queue = RequestOperationQueue()
+        queue.isSuspended = true
+        let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/quick")))
+        operation.completionGroup = group
+        operation.completionQueue = testQueue
+        operation.completionBlock = {}
+        queue.addOperation(operation)
+        #expect(group.wait(timeout: .now()) == .timedOut)
+        queue.isSuspended = false
+        #expect(group.wait(timeout: .now() + 100) == .success)
     }
 }

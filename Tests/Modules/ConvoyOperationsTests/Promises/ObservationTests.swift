@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
@@ -8,7 +9,8 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// Promise 4: every change is reported once and in order, including the last, and then the observers are released.
+/// Promise 4: every change is reported once and in order, including the last, with no lock held, and then the observers
+/// are released.
 @Suite struct ObservationTests {
     private final class Told: Sendable {
         private let changes = Locked<[[OperationState]]>([])
@@ -158,6 +160,21 @@ import Testing
         operation.resume()
         queue.sync {}
         #expect(told.all == [[.paused, .ready]])
+    }
+
+    @Test func `an observer can use the operation in its handler`() throws {
+        let server = try TestServer()
+        server.route("GET", "/quick", .text("quick"))
+        let probe = Probe(server.url("/quick"))
+        let finished = Signal()
+        probe.operation.keepObserving(.isFinished) { operation, change in
+            #expect(operation.response?.statusCode == 200)
+            operation.cancel()
+            operation.completionBlock = nil
+            if change.newValue { finished.fire() }
+        }
+        RequestOperationQueue().addOperation(probe.operation)
+        #expect(finished.wait())
     }
 
     @Test func `an ended observation receives no pending notifications`() {

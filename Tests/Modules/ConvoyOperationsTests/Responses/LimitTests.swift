@@ -118,19 +118,4 @@ import Testing
         let end = form.arrivedAt.addingTimeInterval(form.uploadDuration)
         #expect(server.requests("GET", "/quick").allSatisfy { $0.arrivedAt < end })
     }
-
-    @Test func `an operation is in its completion group from the moment it is enqueued`() throws {
-        server.route("GET", "/quick", .text("quick"))
-        let group = DispatchGroup()
-        let queue = RequestOperationQueue()
-        queue.isSuspended = true
-        let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/quick")))
-        operation.completionGroup = group
-        operation.completionQueue = testQueue
-        operation.completionBlock = {}
-        queue.addOperation(operation)
-        #expect(group.wait(timeout: .now()) == .timedOut)
-        queue.isSuspended = false
-        #expect(group.wait(timeout: .now() + 100) == .success)
-    }
 }

@@ -143,6 +143,22 @@ import Testing
         #expect(probe.outcome() == ["failure \(URLError.cannotWriteToFile.rawValue)", "completion"])
     }
 
+    @Test func `a pause at the last byte loses nothing`() throws {
+        let server = try TestServer()
+        // All bytes have arrived, but the response has not ended. This is the last moment at which a pause can occur.
+        server.route("GET", "/last", .text("0123456789").framed(.chunked).stalls(afterBytes: 10))
+        let probe = Probe(server.url("/last"))
+        let flowing = Signal()
+        probe.operation.onFirstBytes { flowing.fire() }
+        RequestOperationQueue().addOperation(probe.operation)
+        #expect(flowing.wait())
+        probe.operation.pause()
+        server.route("GET", "/last", .text("0123456789"))
+        probe.operation.resume()
+        #expect(probe.outcome() == Probe.succeeded)
+        #expect(probe.operation.responseString == "0123456789")
+    }
+
     @Test func `a complete body of unknown length is fetched again`() throws {
         let server = try TestServer()
         let whole = Data("the whole of it".utf8)

@@ -10,12 +10,25 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Tests that waits that nothing ends and settings without effect are each reported once.
-@Suite final class UsageWarningTests: Sendable {
+/// Promise 9: a caller's mistake produces a typed error, or is reported once if nothing fails: a wait that nothing ends, a
+/// setting without effect.
+@Suite final class MisuseTests: Sendable {
     private let lines = Locked<[String]>([])
 
     private func wait(_ patience: TimeInterval = 0.05) -> UsageWarning {
         UsageWarning("stuck", patience: patience) { [self] line in lines.withLock { $0.append(line) } }
+    }
+
+    @Test(arguments: [
+        "ftp://127.0.0.1/x", "file:///etc/passwd", "http:///nohost", "relative", "gopher://127.0.0.1/",
+    ])
+    func `a URL that cannot be loaded is a typed error`(text: String) throws {
+        let probe = Probe(try #require(URL(string: text)))
+        RequestOperationQueue().addOperation(probe.operation)
+        let outcome = try #require(probe.outcome())
+        #expect(
+            [URLError.badURL.rawValue, URLError.unsupportedURL.rawValue].map { ["failure \($0)", "completion"] }
+                .contains(outcome))
     }
 
     @Test func `a completion queue that does not run is reported once`() async throws {
