@@ -37,10 +37,9 @@ enum QueueMetrics {
             "convoy_queue_entries", "gauge", "Entries by state.",
             WorkState.allCases.map { ("{state=\"\($0.rawValue)\"}", overview.counts[$0] ?? 0) })
         add("convoy_queue_workers", "gauge", "Live workers.", [("", overview.workers.count)])
-        let ages = overview.readyAges.sorted { $0.key < $1.key }
         add(
             "convoy_queue_oldest_ready_seconds", "gauge", "The time for which the oldest ready entry has been ready.",
-            [("", number(ages.map(\.value).max() ?? 0))])
+            [("", number(overview.oldestReadyAge ?? 0))])
         add(
             "convoy_queue_host_oldest_ready_seconds", "gauge",
             "The time for which the oldest ready entry of a host has been ready, of the hosts with the oldest ones.",

@@ -13,6 +13,9 @@ struct QueueOverview: Sendable {
     var durations: [String: SharedQueue.Durations] = [:]
     var isPaused = false
 
+    /// The time for which the oldest ready entry has been ready, in seconds; nil if no entry is ready.
+    var oldestReadyAge: TimeInterval? { readyAges.values.max() }
+
     init() {}
 
     /// Reads the state of a queue.

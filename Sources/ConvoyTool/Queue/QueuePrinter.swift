@@ -129,7 +129,7 @@ struct QueuePrinter: Sendable {
         if printsJSON { return display.emit(json(overview).text) }
         if overview.isPaused { display.say("The queue is paused.") }
         show(overview.counts)
-        if let age = overview.readyAges.values.max() {
+        if let age = overview.oldestReadyAge {
             display.say("The oldest ready entry has waited for \(QueueText.duration(age)).")
         }
         if !overview.hostRows.isEmpty { display.say("") }
@@ -177,7 +177,7 @@ struct QueuePrinter: Sendable {
         var line = JSONLine()
         line.add("isPaused", overview.isPaused)
         line.add(overview.counts)
-        if let age = overview.readyAges.values.max() { line.add("oldestReadySeconds", age) }
+        if let age = overview.oldestReadyAge { line.add("oldestReadySeconds", age) }
         line.add(
             "hosts",
             overview.hostRows.map { row in

@@ -25,7 +25,7 @@ extension QueueView {
 
     /// The age of the oldest entry that is ready.
     var age: String {
-        guard let age = overview.readyAges.values.max() else { return "" }
+        guard let age = overview.oldestReadyAge else { return "" }
         return "<p class=\"age\">The oldest ready entry has waited for \(QueueText.duration(age)).</p>\n"
     }
 
