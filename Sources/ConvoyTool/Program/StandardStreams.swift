@@ -59,6 +59,14 @@ enum StandardStreams {
         }
     }
 
+    /// Writes data in the same way. Uses a `Result`, because the closure of `withUnsafeBytes` cannot throw typed errors.
+    static func write(_ data: Data, to descriptor: Int32, while isWanted: () -> Bool) throws(SystemError) {
+        let result = data.withUnsafeBytes { bytes in
+            Result { () throws(SystemError) in try write(bytes, to: descriptor, while: isWanted) }
+        }
+        try result.get()
+    }
+
     private static func waitForRoom(_ descriptor: Int32, while isWanted: () -> Bool) throws(SystemError) {
         var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         while true {

@@ -161,12 +161,7 @@ extension StandardStreams {
     /// Writes bytes to standard output.
     static func print(_ data: Data) throws(ToolError) {
         do throws(SystemError) {
-            let result = data.withUnsafeBytes { bytes in
-                Result { () throws(SystemError) in
-                    try write(bytes, to: STDOUT_FILENO) { Interruption.shared.status == nil }
-                }
-            }
-            try result.get()
+            try write(data, to: STDOUT_FILENO) { Interruption.shared.status == nil }
         } catch {
             throw ToolError(text: "cannot write to standard output: \(error.text)", status: .failure)
         }

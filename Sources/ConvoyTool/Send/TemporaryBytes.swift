@@ -12,10 +12,7 @@ enum TemporaryBytes {
         unlink(template)
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         do throws(SystemError) {
-            let result = data.withUnsafeBytes { bytes in
-                Result { () throws(SystemError) in try StandardStreams.write(bytes, to: descriptor) { true } }
-            }
-            try result.get()
+            try StandardStreams.write(data, to: descriptor) { true }
         } catch {
             close(descriptor)
             throw .disk("cannot store standard input: \(error.text)")
