@@ -8,7 +8,7 @@ import FoundationNetworking
 /// user can read.
 struct SendSession {
     /// The maximum size of the file, in bytes.
-    private static let maximumLength = 32 << 20
+    static let maximumLength = 32 << 20
 
     private let path: String
     private let option: String

@@ -32,6 +32,8 @@ import Testing
         #expect(
             seen["alertText"] as? String == "The request was not retried: the maximum number of retries was reached.",
             "\(seen["alertTitle"] ?? ""): \(seen["alertText"] ?? "")")
+        #expect(seen["alertText of Not readable"] as? String == "Not readable")
+        #expect(seen["alertText of Not read. It is empty."] as? String == "It is empty.")
         #expect(seen.number("eventLines") == 100)
         #expect(seen["firstEventLine"] as? String == "line 2900")
         #expect(seen["followsWhileScrolledAway"] as? Bool == false)

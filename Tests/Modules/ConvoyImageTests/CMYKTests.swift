@@ -9,7 +9,9 @@ import Testing
 /// JPEGs in cyan, magenta, yellow and black.
 @Suite struct CMYKTests {
     /// Returns the profile of a printer, as a table of the colours of ink on paper.
-    static func profile(_ space: cmsColorSpaceSignature = cmsSigCmykData) throws -> Data {
+    ///
+    /// - Parameter elementCount: The number of elements of a second table, D2B0, which makes all colours red.
+    static func profile(_ space: cmsColorSpaceSignature = cmsSigCmykData, elementCount: Int = 0) throws -> Data {
         let handle = try #require(cmsCreateProfilePlaceholder(nil))
         defer { cmsCloseProfile(handle) }
         cmsSetProfileVersion(handle, 2.1)
@@ -39,6 +41,18 @@ import Testing
         try #require(cmsStageSampleCLut16bit(table, sampler, nil, 0) != 0)
         try #require(cmsPipelineInsertStage(pipeline, cmsAT_END, table) != 0)
         try #require(cmsWriteTag(handle, cmsSigAToB0Tag, UnsafeRawPointer(pipeline)) != 0)
+        guard elementCount > 0 else { return try ColorTests.bytes(of: handle) }
+        let elements = try #require(cmsPipelineAlloc(nil, count, 3))
+        defer { cmsPipelineFree(elements) }
+        let unchanged = (0..<count * count).map { $0 % (count + 1) == 0 ? 1.0 : 0 }
+        for _ in 1..<elementCount {
+            let stage = try #require(cmsStageAllocMatrix(nil, count, count, unchanged, nil))
+            try #require(cmsPipelineInsertStage(elements, cmsAT_END, stage) != 0)
+        }
+        let nothing = [Double](repeating: 0, count: Int(3 * count))
+        let red = try #require(cmsStageAllocMatrix(nil, 3, count, nothing, [53, 80, 67]))
+        try #require(cmsPipelineInsertStage(elements, cmsAT_END, red) != 0)
+        try #require(cmsWriteTag(handle, cmsSigDToB0Tag, UnsafeRawPointer(elements)) != 0)
         return try ColorTests.bytes(of: handle)
     }
 
@@ -178,6 +192,26 @@ import Testing
         #expect(throws: ImageFault.cancelled) {
             try ImageDecoder.image(body.data, ImageDecoding(isCancelled: { true }))
         }
+    }
+
+    @Test func `EXIF data in two segments keeps the orientation of the first`() throws {
+        let exif = Data("Exif\0\0MM\0*".utf8) + [0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0]
+        let rest = Data("Exif\0\0".utf8) + Data(repeating: 0xFF, count: 60)
+        for segments in [[exif, rest], [rest, exif]] {
+            var body = Body(blocks: (0..<4).map { _ in [0, 255, 255, 0] })
+            for segment in segments { body.segments += Body.segment(0xE1, segment) }
+            #expect(try decode(body.data)?.size == ImageSize(width: 32, height: 8))
+        }
+    }
+
+    /// lcms would prefer this table, and evaluates each of its elements for each pixel: 60,000 elements took 54 seconds.
+    @Test(arguments: [1, 20_000]) func `the table of floating-point elements of a profile is not used`(count: Int) throws {
+        let blocks: [[UInt8]] = [[10, 200, 30, 40], [250, 1, 2, 3]]
+        let expected = try decode(Body(blocks: blocks, profile: try Self.profile()).data)
+        let profile = try Self.profile(elementCount: count)
+        let start = ContinuousClock.now
+        #expect(try decode(Body(blocks: blocks, profile: profile).data) == expected)
+        #expect(ContinuousClock.now - start < .seconds(5))
     }
 
     @Test func `a damaged profile, or one for other colours, is ignored`() throws {

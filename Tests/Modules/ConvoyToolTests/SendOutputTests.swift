@@ -145,6 +145,14 @@ import Testing
         #expect(result.status == 0 && result.output.contains("data: two"), "\(result.errors)")
     }
 
+    @Test func `a long line is cut between characters`() async throws {
+        // Each character after the first begins at an odd offset, so that no part of the body ends between two of them.
+        let line = "a" + String(repeating: "é", count: 100_000)
+        server.route("/long", .bytes(Data(line.utf8), type: "text/event-stream"))
+        let result = try await send("--color", "always", "--print", "b", "URL/long")
+        #expect(result.outputLines.count > 1 && result.outputLines.joined() == line, "\(result.errors)")
+    }
+
     /// Returns the peak of a process's memory in KiB when it has received all but the last byte of a body.
     private func peak(_ options: [String], count: Int) async throws -> Int {
         let gate = TestServer.Gate(), line = String(repeating: "x", count: 99) + "\n"

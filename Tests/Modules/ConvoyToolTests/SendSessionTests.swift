@@ -118,6 +118,18 @@ import Testing
         #expect(try scratch.text(path()) == text && server.requests.isEmpty)
     }
 
+    @Test func `a file that is too long is rejected`() async throws {
+        _ = try await send("--session", "work", "URL/me", "X-Token:t-1")
+        server.forgetRequests()
+        let handle = try FileHandle(forWritingTo: scratch.url.appendingPathComponent(path()))
+        try handle.truncate(atOffset: UInt64(SendSession.maximumLength) + 1)
+        try handle.close()
+        let result = try await send("--session", "work", "URL/me")
+        #expect(result.status == 2 && result.errorLines.count == 1)
+        #expect(result.errors.contains("is larger than \(SendSession.maximumLength) bytes"), "\(result.errors)")
+        #expect(server.requests.isEmpty)
+    }
+
     @Test func `links and files that others can write are rejected`() async throws {
         _ = try await send("--session", "work", "URL/me", "X-Token:t-1")
         let file = scratch.url.appendingPathComponent(path())

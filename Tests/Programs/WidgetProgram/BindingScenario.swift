@@ -257,6 +257,18 @@ import FoundationNetworking
         close()
         try await Scenario.wait("the alert to be gone") { dialogs().isEmpty }
 
+        // The reason begins with the title, and with a longer word.
+        for (title, reason) in [("Not read", "Not readable"), ("Not read", "Not read. It is empty.")] {
+            parent.showAlert(
+                for: NSError(
+                    domain: "test", code: 1,
+                    userInfo: [NSLocalizedDescriptionKey: title, NSLocalizedFailureReasonErrorKey: reason]))
+            try await Scenario.wait("the alert with a reason") { dialogs().count == 1 }
+            result["alertText of \(reason)"] = Self.texts(of: dialogs()[0]).text
+            close()
+            try await Scenario.wait("the alert to be gone") { dialogs().isEmpty }
+        }
+
         // A cancelled operation shows no alert, and printf directives in a text are shown unchanged.
         server.route("/held-alert", TestServer.Response.bytes(Data("x".utf8)).held(by: TestServer.Gate()))
         let cancelled = operation(server, "/held-alert")
