@@ -5,6 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
+@testable import ConvoyOperations
 @testable import ConvoyTool
 
 /// The source address of `convoy get`, the policies it stores about servers, and its minimum rate.
@@ -59,7 +60,7 @@ import Testing
     @Test func `transfers share their settings, but not a limit of each`() throws {
         let url = bench.server.url("/x")
         let display = try Display(Options([], command: .get), printsBodies: false)
-        func limits(_ arguments: String...) throws -> (each: [RateLimit], all: [RateLimit]) {
+        func limits(_ arguments: String...) throws -> (each: [RateLimit], all: [RateLimit], areShared: Bool) {
             let settings = try TransferSettings(Options(arguments, command: .get), for: url, display)
             let operations = try (1...2).map { number in
                 let download = DownloadOperation(request: URLRequest(url: url))
@@ -71,13 +72,15 @@ import Testing
                 return download
             }
             return (
-                operations.flatMap(\.connectionConfiguration.receiveRateLimits), operations.compactMap(\.receiveRateLimit)
+                operations.flatMap(\.connectionConfiguration.receiveRateLimits), operations.compactMap(\.receiveRateLimit),
+                operations[0].settings.prepared === operations[1].settings.prepared
             )
         }
+        #expect(try limits().areShared)
         let each = try limits("--limit-rate-each", "1k")
-        #expect(each.each.count == 2 && each.each[0] !== each.each[1] && each.all.isEmpty)
+        #expect(!each.areShared && each.each.count == 2 && each.each[0] !== each.each[1] && each.all.isEmpty)
         let all = try limits("--limit-rate", "1k")
-        #expect(all.all.count == 2 && all.all[0] === all.all[1] && all.each.isEmpty)
+        #expect(all.areShared && all.all.count == 2 && all.all[0] === all.all[1] && all.each.isEmpty)
     }
 
     @Test func `a refused connection is retried only with --retry`() async throws {
