@@ -93,6 +93,22 @@ import Testing
         #expect(try await queue.counts() == [.failed: 1, .ready: 1])
     }
 
+    @Test func `an attempt that writes to a folder is released with its worker`() async throws {
+        let test = try TestStore(.sqlite), queue = SharedQueue(store: test.store)
+        server.route("/a", .text("contents"))
+        try await queue.enqueue([request("/a", to: "a")])
+        weak var left: HTTPRequestOperationManager?
+        do {
+            let manager = HTTPRequestOperationManager(completionQueue: .global())
+            left = manager
+            var settings = SharedQueueWorker.Settings()
+            settings.folders = ["exports": test.directory.file("out")]
+            try await drain(queue, SharedQueueWorker(queue: queue, manager: manager, settings: settings))
+        }
+        #expect(try await queue.counts() == [.done: 1])
+        try await waitUntil("the manager of the attempt to be released") { left == nil }
+    }
+
     @Test func `a body that cannot be written is left to another worker, and a POST is not repeated`() async throws {
         let test = try TestStore(.sqlite), queue = SharedQueue(store: test.store)
         let blocked = try test.directory.write(Data(), to: "file")

@@ -159,6 +159,23 @@ struct QueuePage {
         try await end()
     }
 
+    @Test func `a search finds each entry once while others arrive`() async throws {
+        try await ground.fill(250, tag: "needle")
+        var seen: Set<Substring> = [], path: String? = "/?q=needle"
+        while let next = path {
+            let text = try await page.text(next)
+            let rows = text.matches(of: /href="entry\?id=([0-9a-f-]{36})"/).map(\.1)
+            #expect(seen.isDisjoint(with: rows))
+            seen.formUnion(rows)
+            path = text.firstMatch(of: /rel="next" href="([^"]+)"/).map { match in
+                "/" + match.1.dropFirst(2).replacing("&amp;", with: "&")
+            }
+            for tag in ["needle", "other"] { try await ground.fill(30, tag: tag) }
+        }
+        #expect(seen.count == 250)
+        try await end()
+    }
+
     @Test func `thousands of rows are split into linked pages`() async throws {
         try await ground.fill(2_500, tag: "bulk")
         try await ground.queue.cancel(SharedQueue.Filter())
