@@ -121,7 +121,8 @@ import Testing
     }
 
     @Test func `no bars are drawn if the body is printed on the terminal`() async throws {
-        let tool = try ToolProcess(["get", "-o", "-", big], in: bench.scratch.url, columns: 80)
+        bench.hold(count: 60_000, at: "/small", after: 30_000)
+        let tool = try ToolProcess(["get", "-o", "-", bench.url("/small")], in: bench.scratch.url, columns: 80)
         _ = try await bench.server.waitForRequests(count: 1)
         bench.gate.open()
         let result = try await tool.finished()

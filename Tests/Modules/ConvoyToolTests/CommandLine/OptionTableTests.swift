@@ -59,12 +59,16 @@ import Testing
         #expect(page.contains(option.summary))
     }
 
+    /// The completion scripts and their words, created once for all options.
+    private static let scripts = Completion.Shell.allCases.map { shell in
+        let text = Completion.script(for: shell)
+        let separators = CharacterSet(charactersIn: " \n\"'(){},[=+")
+        return (shell: shell, text: text, words: Set(text.components(separatedBy: separators)))
+    }
+
     @Test(arguments: cases) func `each completion script contains the option`(_ element: Case) {
         let option = element.option
-        for shell in Completion.Shell.allCases {
-            let script = Completion.script(for: shell)
-            let separators = CharacterSet(charactersIn: " \n\"'(){},[=+")
-            let words = script.components(separatedBy: separators)
+        for (shell, script, words) in Self.scripts {
             let long = shell == .fish ? script.contains("-l \(option.name) ") : words.contains("--\(option.name)")
             #expect(long, "\(shell)")
             guard let letter = option.letter else { continue }
@@ -72,12 +76,13 @@ import Testing
         }
     }
 
+    private static let manualLines = Set(Manual.text.components(separatedBy: "\n"))
+
     @Test(arguments: cases) func `the manual page contains the option`(_ element: Case) {
         let option = element.option
         let letter = option.letter.map { "\\fB\\-\($0)\\fR, " } ?? ""
         let value = option.value.map { " \\fI\(Roff.escaped($0.placeholder))\\fR" } ?? ""
-        let lines = Manual.text.components(separatedBy: "\n")
-        #expect(lines.contains("\(letter)\\fB\(Roff.escaped("--\(option.name)"))\\fR\(value)"))
+        #expect(Self.manualLines.contains("\(letter)\\fB\(Roff.escaped("--\(option.name)"))\\fR\(value)"))
     }
 
     @Test(arguments: cases.filter { Command.transferring.contains($0.command) })

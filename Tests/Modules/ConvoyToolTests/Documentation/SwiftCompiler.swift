@@ -16,6 +16,9 @@ enum SwiftCompiler {
 
     static let isInstalled = (try? ProcessRunner.run("swiftc", ["--version"]))?.status == 0
 
+    /// The cache of compiled modules of C, which is separate from that of the build because that may use other flags.
+    private static let cache = Result { try Scratch() }
+
     /// Returns the compiler's diagnostics for a file, without running it.
     static func diagnostics(of source: String) throws -> [Diagnostic] {
         let scratch = try Scratch()
@@ -24,8 +27,7 @@ enum SwiftCompiler {
         let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         let modules = URL(fileURLWithPath: program).deletingLastPathComponent().appendingPathComponent("Modules")
         var arguments = ["-typecheck", file.path, "-swift-version", "6", "-I", modules.path]
-        // Use a separate cache, because that of the build may use other flags.
-        arguments += ["-module-cache-path", scratch.url.appendingPathComponent("cache").path]
+        arguments += ["-module-cache-path", try cache.get().url.path]
         let libraries = root.appendingPathComponent("Sources/CLibraries")
         for library in try FileManager.default.contentsOfDirectory(atPath: libraries.path) {
             arguments += ["-Xcc", "-fmodule-map-file=\(libraries.path)/\(library)/module.modulemap"]
