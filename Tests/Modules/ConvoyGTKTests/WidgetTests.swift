@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func `a reused cell never shows another picture, and nothing leaks`() throws {
-        let count = ProcessInfo.processInfo.environment["CONVOY_REUSES"].flatMap { Int($0) } ?? 10_000
+        let count = ProcessInfo.processInfo.environment["CONVOY_REUSES"].flatMap { Int($0) } ?? 2_000
         let seen = try Programs.run("reuse", "\(count)", timeout: 600)
         #expect(seen.number("looks") > count)
         #expect(seen.number("wrong") == 0)

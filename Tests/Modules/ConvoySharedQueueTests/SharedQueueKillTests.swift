@@ -59,7 +59,7 @@ import Testing
         "the storm: killed workers, clocks that jump, blocked databases and failing servers lose and repeat nothing",
         arguments: StoreKind.available)
     func kills(kind: StoreKind) async throws {
-        let count = Self.number("CONVOY_SHARED_REQUESTS", 240), killCount = Self.number("CONVOY_SHARED_KILLS", 12)
+        let count = Self.number("CONVOY_SHARED_REQUESTS", 120), killCount = Self.number("CONVOY_SHARED_KILLS", 6)
         let isLong = count > 1000, workerCount = isLong ? 8 : 4, limit = 6, period = isLong ? 200 : 40
         let test = try TestStore(kind)
         let database = isLong && kind == .postgres ? try PostgresServer(synchronizes: true) : nil
@@ -184,7 +184,7 @@ import Testing
         }
         try await withThrowingTaskGroup(of: Void.self) { group in
             for worker in workers { group.addTask { try await worker.run() } }
-            for immediately in [false, true, false] {
+            for immediately in [false, true] {
                 let before = server.requests.count
                 try await waitUntil("more requests") { server.requests.count > before + 20 }
                 database.halt(immediately: immediately)

@@ -55,7 +55,7 @@ import Testing
 
     @Test(
         "a POST is never sent twice, and none is lost, whichever statements of the database fail",
-        .timeLimit(.minutes(2)), arguments: StoreKind.available, 0..<3)
+        .timeLimit(.minutes(2)), arguments: StoreKind.available, 0..<PropertyBudget.rounds(1))
     func faults(kind: StoreKind, number: Int) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let faults = StatementFaults(seed: UInt64(number) &+ 77, interval: 25)

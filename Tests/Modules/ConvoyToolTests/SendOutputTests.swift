@@ -179,7 +179,7 @@ import Testing
 
     @Test(arguments: [[], ["-o", "out.txt"], ["--color", "always"]] as [[String]])
     func `a large body takes no more memory than a small one`(_ options: [String]) async throws {
-        let small = try await peak(options, count: 6 << 20), large = try await peak(options, count: 32 << 20)
+        let small = try await peak(options, count: 6 << 20), large = try await peak(options, count: 22 << 20)
         #expect(large < small + (12 << 10), "\(small) KiB, \(large) KiB")
     }
 

@@ -11,7 +11,7 @@ import Testing
 
     @Test func `a plan never combines two versions of a file and always ends`() {
         let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
-        let count = Self.environment["CONVOY_PLANS"].flatMap { Int($0) } ?? PropertyBudget.rounds(5_000)
+        let count = Self.environment["CONVOY_PLANS"].flatMap { Int($0) } ?? PropertyBudget.rounds(800)
         let numbers = Self.environment["CONVOY_PLAN"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)
         var (successes, faults) = (0, 0)
         for number in numbers {

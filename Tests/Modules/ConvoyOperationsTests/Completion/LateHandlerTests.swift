@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -105,7 +106,7 @@ import Testing
 
     /// The handlers are set while the operation ends.
     @Test func `handlers set concurrently with the end are called exactly once`() {
-        let count = 3_000
+        let count = PropertyBudget.rounds(500)
         let calls = (0..<4).map { _ in Counts(count) }
         let operations = (0..<count).map { _ in operation() }
         let blocks = (0..<count).map { _ in ScheduledBlockOperation {} }

@@ -234,7 +234,7 @@ import Testing
     @Test func `two requests share stored responses and connections only if their identities are equal`() throws {
         var random = SplitMix64.printingSeed()
         var (equal, different) = (0, 0)
-        for _ in 0..<PropertyBudget.rounds(2_000) {
+        for _ in 0..<PropertyBudget.rounds(300) {
             let one = Spec.random(&random)
             let other = one.neighbour(&random)
             let sharesStored = try partition(one) == partition(other)
@@ -243,14 +243,14 @@ import Testing
             #expect(sharesConnection == (one.connected == other.connected), "\(one) \(other)")
             if sharesStored { equal += 1 } else { different += 1 }
         }
-        #expect(equal > 200 && different > 200)
+        #expect(equal > 20 && different > 20)
         withExtendedLifetime(prepared) {}
     }
 
     @Test func `two requests share a transfer only if they are completely equal`() throws {
         var random = SplitMix64.printingSeed()
         var equal = 0
-        for _ in 0..<PropertyBudget.rounds(2_000) {
+        for _ in 0..<PropertyBudget.rounds(300) {
             let one = Spec.random(&random)
             let other = one.neighbour(&random)
             func key(_ spec: Spec) throws -> SharedTransferKey {
@@ -270,7 +270,7 @@ import Testing
                 equal += 1
             }
         }
-        #expect(equal > 100)
+        #expect(equal > 20)
     }
 
     @Test func `each request of a pair sends its own cookies and credentials`() throws {
@@ -297,7 +297,7 @@ import Testing
             record.noteSuccess(except: nil, at: server, info: [])
             return value
         }
-        for _ in 0..<PropertyBudget.rounds(2_000) {
+        for _ in 0..<PropertyBudget.rounds(300) {
             let one = Spec.random(&random)
             let other = one.neighbour(&random)
             #expect((try credential(one) == credential(other)) == (one.user == other.user), "\(one) \(other)")

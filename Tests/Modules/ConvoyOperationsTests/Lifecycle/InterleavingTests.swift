@@ -54,7 +54,7 @@ import Testing
     ) throws {
         let queue = DispatchQueue(label: "completion")
         var seeds = SplitMix64.printingSeed()
-        for _ in 0..<PropertyBudget.rounds(1_200) {
+        for _ in 0..<PropertyBudget.rounds(200) {
             let seed = seeds.next()
             var choices = Choices(state: seed)
             var resource = SimulatedTransport.Resource(body: Self.body(0))

@@ -57,7 +57,7 @@ import Testing
             response.bandwidth(bytesPerSecond: 400_000_000)
         }
         var random = SplitMix64.printingSeed()
-        let rounds = PropertyBudget.rounds(25)
+        let rounds = PropertyBudget.rounds(5)
         for _ in 0..<rounds {
             let probe = try download(server.url("/file"), pausingAt: randomOffsets(&random))
             expectPattern(probe.operation.responseData)
@@ -74,7 +74,7 @@ import Testing
         _ = try nginx.add(PatternBytes.data(count: Self.size), as: "file.bin")
         let directory = try TemporaryDirectory()
         var random = SplitMix64.printingSeed()
-        for round in 0..<PropertyBudget.rounds(25) {
+        for round in 0..<PropertyBudget.rounds(4) {
             // Every other download is written to a file.
             let file = directory.file("download-\(round % 2)")
             let output = round % 2 == 0 ? nil : FileOutputStream(fileURL: file)

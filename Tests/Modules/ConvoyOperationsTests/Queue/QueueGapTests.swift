@@ -225,7 +225,7 @@ struct QueueGapTests {
 
     // MARK: Concurrent threads
 
-    private static let rounds = 3_000
+    private static let rounds = PropertyBudget.rounds(400)
 
     @Test func `an operation runs even if three threads change its dependencies while a fourth adds it to a queue`() {
         let queue = RequestOperationQueue()

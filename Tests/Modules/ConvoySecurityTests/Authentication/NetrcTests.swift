@@ -157,7 +157,7 @@ import Testing
             "é",
             "\u{0}", "\n\n",
         ]
-        for _ in 0..<20_000 {
+        for _ in 0..<PropertyBudget.rounds(2_000) {
             let text = (0..<Int.random(in: 0...30, using: &generator)).map { _ in
                 pieces.randomElement(using: &generator) ?? ""
             }.joined()

@@ -3,16 +3,20 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// Compares the decision on every specimen under every policy with an independent expectation.
+/// Compares the decision on every specimen under every policy with an independent expectation. Without
+/// `CONVOY_TRUST_TABLE=whole`, each specimen uses a part of the policies, which differs between specimens.
 @Suite struct EvaluationTableTests {
-    @Test func `every cell of the table has the expected decision`() throws {
+    private static let stride = PolicyCell.isWholeAsked ? 1 : 7
+
+    @Test func `the cells of the table have the expected decisions`() throws {
         let made = try SpecimenAuthorities()
         let authorities = try made.trusted
         let another = try Certificate(TestCertificate.selfSigned(.server("another.test")))
         var count = 0
-        for specimen in try Specimens(made: made).all() {
+        for (number, specimen) in try Specimens(made: made).all().enumerated() {
             let trust = ServerTrust(certificates: try specimen.sent)
-            for cell in PolicyCell.all {
+            for index in Swift.stride(from: number % Self.stride, to: PolicyCell.all.count, by: Self.stride) {
+                let cell = PolicyCell.all[index]
                 guard cell.isFor(specimen) else { continue }
                 let policy = try cell.policy(for: specimen, another: another, authorities)
                 let decision = policy.evaluate(trust, forDomain: specimen.host)
@@ -24,6 +28,6 @@ import Testing
                 count += 1
             }
         }
-        #expect(count >= 10_000)
+        #expect(count >= 10_000 / Self.stride)
     }
 }

@@ -7,7 +7,7 @@ import Testing
 @Suite struct TableOverNetworkTests {
     /// The step between the tested cells of a specimen. Evaluating all cells would take minutes, so each specimen uses
     /// a few, which differ between specimens.
-    static let stride = PolicyCell.isWholeAsked ? 1 : 13
+    static let stride = PolicyCell.isWholeAsked ? 1 : 31
 
     @Test func `an untrusted server receives no byte of a request`() async throws {
         let made = try SpecimenAuthorities()
@@ -43,7 +43,7 @@ import Testing
             #expect(server.requests.count == expected.trusted, "\(specimen.name)")
             counts = (counts.trusted + expected.trusted, counts.refused + expected.refused)
         }
-        #expect(counts.trusted > 60 && counts.refused > 60, "\(counts)")
+        #expect(counts.trusted > 20 && counts.refused > 20, "\(counts)")
     }
 
     /// Returns whether the host resolves to a server on 127.0.0.1.

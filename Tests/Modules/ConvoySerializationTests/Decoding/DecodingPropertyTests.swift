@@ -8,13 +8,13 @@ import Testing
 /// equal.
 ///
 /// `CONVOY_SEED` repeats a run, and `CONVOY_DECODING` repeats a single case. `CONVOY_DECODINGS` is the number of cases
-/// (10,000).
+/// (1,000).
 @Suite struct DecodingPropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
 
     @Test func `random documents decode as in Foundation`() {
         let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
-        let count = Self.environment["CONVOY_DECODINGS"].flatMap { Int($0) } ?? 10_000
+        let count = Self.environment["CONVOY_DECODINGS"].flatMap { Int($0) } ?? 1_000
         let numbers = Self.environment["CONVOY_DECODING"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)
         var (own, faults, calls) = (0, 0, 0)
         for number in numbers {

@@ -32,7 +32,7 @@ import Testing
         encoder.dateEncodingStrategy = .secondsSince1970
         var serializer = JSONRequestSerializer()
         serializer.dates = .secondsSince1970
-        for round in 0..<5_000 {
+        for round in 0..<PropertyBudget.rounds(500) {
             let value = random.next()
             let expected = try JSON(parsing: try encoder.encode(value))
             let request = try serializer.request(

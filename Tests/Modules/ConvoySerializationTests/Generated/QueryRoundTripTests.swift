@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 import Testing
 
@@ -58,7 +59,7 @@ import Testing
     func `every query decodes back to its parameters`(style: QueryStringStyle) throws {
         var random = RandomParameters(seed: 1)
         let decoder = QueryDecoder(nesting: style.nesting)
-        for number in 0..<25_000 {
+        for number in 0..<PropertyBudget.rounds(2_500) {
             let tree = random.tree()
             let query = try style.queryString(from: tree)
             var expected: [Leaf] = []

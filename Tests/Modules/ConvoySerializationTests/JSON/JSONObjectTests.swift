@@ -8,7 +8,7 @@ import Testing
     @Test(arguments: [3, 12, 13, 40])
     func `an object behaves like a list of its members`(size: Int) {
         var generator = SplitMix64.printingSeed()
-        for _ in 0..<60 {
+        for _ in 0..<PropertyBudget.rounds(10) {
             var object = JSONObject()
             var list: [(key: String, value: JSON)] = []
             for step in 0..<60 {

@@ -66,6 +66,9 @@ import Testing
         }
     }
 
+    /// The number of operations of each of the 64 threads.
+    private static let steps = PropertyBudget.rounds(3)
+
     @Test("each operation ends once, with a single version of the body or an error", arguments: Place.made)
     func storm(_ place: Place) async throws {
         let server = try TestServer()
@@ -93,9 +96,9 @@ import Testing
         policy.initialDelay = 0.001
         manager.retryPolicy = policy
         var random = SplitMix64(seed: 42)
-        let ends = Locked<[Int]>(Array(repeating: 0, count: 64 * 12))
+        let ends = Locked<[Int]>(Array(repeating: 0, count: 64 * Self.steps))
         var operations: [(HTTPRequestOperation, Resource)] = []
-        for index in 0..<(64 * 12) {
+        for index in 0..<(64 * Self.steps) {
             let number = Int.random(in: 0..<resources.count, using: &random)
             var request = URLRequest(url: base.appendingPathComponent("r\(number)"))
             if index % 9 == 0 { request.cachePolicy = .reloadRevalidatingCacheData }
@@ -115,8 +118,8 @@ import Testing
                     await withCheckedContinuation { done in
                         Thread.detachNewThread {
                             var random = SplitMix64(seed: seed)
-                            for step in 0..<12 {
-                                let (operation, _) = all[worker * 12 + step]
+                            for step in 0..<Self.steps {
+                                let (operation, _) = all[worker * Self.steps + step]
                                 manager.enqueue(operation)
                                 letOthersRun(microseconds: Int.random(in: 0..<3000, using: &random))
                                 switch Int.random(in: 0..<10, using: &random) {
@@ -149,7 +152,7 @@ import Testing
         testQueue.sync {}
         #expect(ends.withLock { $0 }.allSatisfy { $0 == 1 })
         print("\(place): \(hits) hits, \(cancelled) cancelled, \(failed) failed of \(operations.count)")
-        #expect(hits > 20 && cancelled > 20)
+        #expect(hits > 5 && cancelled > 5)
         // The stored responses must be correct as well.
         for (number, resource) in resources.enumerated() {
             for _ in 0..<3 {
