@@ -128,7 +128,12 @@ struct CurlCommand {
 
     private mutating func addConnection() {
         addRoute()
-        if !configuration.usesHTTP2 { words.append("--http1.1") }
+        switch configuration.maximumHTTPVersion {
+        case .http1_0: words.append("--http1.0")
+        case .http1_1: words.append("--http1.1")
+        case .http2: break
+        }
+        if configuration.keepsDotSegments { words.append("--path-as-is") }
         let idle = request.timeoutInterval
         if idle > 0, idle < 1e9, idle != Self.defaultTimeout {
             let seconds = String(max(1, Int(idle.rounded(.up))))
@@ -253,7 +258,7 @@ extension URLConnectionOperation {
     public final func curlCommand(includingSecrets: Bool = false) -> String {
         let preview = requestPreview
         var request = preview.request
-        if let field = preview.cookies?.keeper.field(for: request) {
+        if let field = preview.cookies?.keeper.field(for: request, preview.configuration) {
             request.setValue(field, forHTTPHeaderField: "Cookie")
         }
         var command = CurlCommand(
@@ -266,9 +271,10 @@ extension URLConnectionOperation {
 extension CookieStorage {
     /// Returns the `Cookie` field that the store adds to a request; nil if it adds none, for example because the
     /// request has its own.
-    fileprivate func field(for request: URLRequest) -> String? {
+    fileprivate func field(for request: URLRequest, _ configuration: ConnectionConfiguration) -> String? {
         guard request.httpShouldHandleCookies, request.value(forHTTPHeaderField: "Cookie") == nil,
-            let target = request.url.flatMap({ HTTPAddress($0.absoluteString) }).flatMap({ CookieTarget($0) })
+            let address = request.url.flatMap({ HTTPAddress($0.absoluteString) }),
+            let target = CookieTarget(address, keepingDotSegments: configuration.keepsDotSegments)
         else { return nil }
         let isSafe = RequestRules.isSafe(request.httpMethod ?? "GET")
         // Bytes that are not valid UTF-8 cannot be shown in a command.

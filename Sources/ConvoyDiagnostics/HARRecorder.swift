@@ -165,19 +165,19 @@ struct HARMaker {
         let isSent = metrics.countOfRequestHeaderBytesSent > 0
         let fields = head?.fields ?? []
         return HARRequest(
-            method: metrics.requestMethod, url: url, httpVersion: version(metrics), headers: fields.map(shown),
+            method: metrics.requestMethod, url: url, httpVersion: version(head, metrics), headers: fields.map(shown),
             queryString: items(of: url), cookies: fields.flatMap(cookiesSent),
             headersSize: isSent ? metrics.countOfRequestHeaderBytesSent : -1,
             bodySize: isSent ? metrics.countOfRequestBodyBytesSent : head == nil ? -1 : 0,
             bodyType: head.flatMap { $0.bodyLength == 0 ? nil : $0["Content-Type"] ?? "application/octet-stream" })
     }
 
-    /// Returns the HTTP version of the request, derived from that of the response: libcurl sends no HTTP/1.0.
-    private func version(_ metrics: TransactionMetrics) -> String {
+    /// Returns the HTTP version of the request, derived from that of the response.
+    private func version(_ head: RequestHead?, _ metrics: TransactionMetrics) -> String {
         switch metrics.networkProtocolName {
         case "h2": "HTTP/2"
         case "h3": "HTTP/3"
-        case _?: "HTTP/1.1"
+        case _?: "\(min(head?.maximumVersion ?? .http1_1, .http1_1))"
         case nil: ""
         }
     }

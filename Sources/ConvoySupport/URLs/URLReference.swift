@@ -16,13 +16,18 @@ package enum URLReference {
     /// - Parameters:
     ///   - reference: The reference as a string. Disallowed characters are encoded as UTF-8.
     ///   - base: The base URL for a relative reference.
-    package static func url(_ reference: String, relativeTo base: URL? = nil) -> URL? {
-        url(Array(reference.utf8), relativeTo: base)
+    ///   - keepsDotSegments: Whether dot segments are kept. A relative path is then appended to that of the base.
+    package static func url(
+        _ reference: String, relativeTo base: URL? = nil, keepingDotSegments keepsDotSegments: Bool = false
+    ) -> URL? {
+        url(Array(reference.utf8), relativeTo: base, keepingDotSegments: keepsDotSegments)
     }
 
     /// Returns the URL of a reference given as bytes in any encoding. Disallowed bytes are percent-encoded.
-    package static func url(_ reference: [UInt8], relativeTo base: URL? = nil) -> URL? {
-        guard let target = parts(of: reference, relativeTo: base?.absoluteString),
+    package static func url(
+        _ reference: [UInt8], relativeTo base: URL? = nil, keepingDotSegments keepsDotSegments: Bool = false
+    ) -> URL? {
+        guard let target = parts(of: reference, relativeTo: base?.absoluteString, keepsDotSegments),
             !target.isHTTP || target.hasHost
         else { return nil }
         // All characters are already encoded, so Foundation changes nothing.
@@ -31,11 +36,14 @@ package enum URLReference {
 
     /// Returns the target URL as a string (RFC 3986, section 5.2.2, strict).
     static func text(_ reference: String, relativeTo base: String?) -> String? {
-        parts(of: Array(reference.utf8), relativeTo: base)?.text
+        parts(of: Array(reference.utf8), relativeTo: base, false)?.text
     }
 
-    private static func parts(of reference: [UInt8], relativeTo base: String?) -> URLParts? {
+    private static func parts(
+        of reference: [UInt8], relativeTo base: String?, _ keepsDotSegments: Bool
+    ) -> URLParts? {
         var target = URLParts(reference[...])
+        var isResolved = false
         if target.scheme == nil {
             guard let base = base.map({ URLParts(Array($0.utf8)[...]) }), base.scheme != nil else { return nil }
             target.scheme = base.scheme
@@ -44,16 +52,13 @@ package enum URLReference {
                 if target.path.isEmpty {
                     target.path = base.path
                     target.query = target.query ?? base.query
-                } else {
-                    if target.path.first != UInt8(ascii: "/") { target.path = base.merged(with: target.path) }
-                    target.path = URLParts.removingDotSegments(target.path)
+                    isResolved = true
+                } else if target.path.first != UInt8(ascii: "/") {
+                    target.path = base.merged(with: target.path)
                 }
-            } else {
-                target.path = URLParts.removingDotSegments(target.path)
             }
-        } else {
-            target.path = URLParts.removingDotSegments(target.path)
         }
+        if !isResolved, !keepsDotSegments { target.path = URLParts.removingDotSegments(target.path) }
         return target.encoded()
     }
 }

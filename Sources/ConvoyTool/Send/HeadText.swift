@@ -44,7 +44,8 @@ enum HeadText {
     ) throws -> [(name: String, value: String?)] {
         let configuration = operation.connectionConfiguration
         guard let address = request.url.flatMap({ HTTPAddress($0.absoluteString) }),
-            let uri = RequestTarget.originForm(of: address), let target = CookieTarget(address)
+            let uri = RequestTarget.originForm(of: address, keepingDotSegments: configuration.keepsDotSegments),
+            let target = CookieTarget(address, keepingDotSegments: configuration.keepsDotSegments)
         else { throw URLError(.badURL) }
         let secrets = configuration.secrets
         let method = request.httpMethod ?? "GET"
@@ -58,6 +59,7 @@ enum HeadText {
             for: target, site: request.mainDocumentURL, isSafeMethod: ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method))
         if let cookies, !has("cookie") { fields.append(("Cookie", String(decoding: cookies, as: UTF8.self))) }
         if let body = request.httpBody { fields.append(("Content-Length", "\(body.count)")) }
-        return [("\(method) \(Shown.url(uri)) HTTP/1.1", nil)] + fields.map { ($0, Shown.value($0, $1, secrets)) }
+        let version = min(configuration.maximumHTTPVersion, .http1_1)
+        return [("\(method) \(Shown.url(uri)) \(version)", nil)] + fields.map { ($0, Shown.value($0, $1, secrets)) }
     }
 }

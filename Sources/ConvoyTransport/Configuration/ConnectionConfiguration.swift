@@ -15,7 +15,8 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         var allowsRedirectToPlainText = false
         /// The names of query items whose values are secret; nil for the standard names.
         var itemNames: SecretClassifier.ItemNames?
-        var usesHTTP2 = true
+        var maximumHTTPVersion = HTTPVersion.http2
+        var keepsDotSegments = false
         var maximumExpansion: Double? = 250
         var timeoutIntervalForHead: TimeInterval?
         var timeoutIntervalForConnecting: TimeInterval?
@@ -121,10 +122,26 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { settings.itemNames = newValue == SecretName.standard ? nil : SecretClassifier.ItemNames(newValue) }
     }
 
-    /// Whether to offer HTTP/2 over TLS (RFC 9113, section 3.2).
+    /// The highest version of HTTP to use: HTTP/2 by default, which is offered over TLS only (RFC 9113, section 3.2).
+    ///
+    /// A request with HTTP/1.0 has a connection of its own, which is closed after the response. It is sent without
+    /// `Expect`, and fails with `URLError.badURL` if its body is a stream without a `Content-Length`.
+    public var maximumHTTPVersion: HTTPVersion {
+        get { settings.maximumHTTPVersion }
+        set { settings.maximumHTTPVersion = newValue }
+    }
+
+    /// Whether ``maximumHTTPVersion`` is HTTP/2. False stands for HTTP/1.1, unless the version is lower already.
     public var usesHTTP2: Bool {
-        get { settings.usesHTTP2 }
-        set { settings.usesHTTP2 = newValue }
+        get { maximumHTTPVersion == .http2 }
+        set { maximumHTTPVersion = newValue ? .http2 : min(maximumHTTPVersion, .http1_1) }
+    }
+
+    /// Whether dot segments in the path of a request are sent as written instead of being resolved (RFC 3986, section
+    /// 5.2.4). False by default. Those in the `Location` of a redirect are always resolved.
+    package var keepsDotSegments: Bool {
+        get { settings.keepsDotSegments }
+        set { settings.keepsDotSegments = newValue }
     }
 
     /// The maximum ratio of a decoded body's size to its encoded size, applied to decoded bodies larger than 4 MiB; nil
@@ -322,7 +339,8 @@ extension ConnectionConfiguration {
 extension ConnectionConfiguration: CustomStringConvertible {
     /// The settings in one line, without secrets. The client identity is shown only as being present or not.
     public var description: String {
-        var parts = ["usesHTTP2: \(usesHTTP2)", "maximumRedirects: \(maximumRedirects)"]
+        var parts = ["maximumHTTPVersion: \(maximumHTTPVersion)", "maximumRedirects: \(maximumRedirects)"]
+        if keepsDotSegments { parts.append("keepsDotSegments") }
         if returnsRedirects { parts.append("returnsRedirects") }
         if allowsRedirectToPlainText { parts.append("allowsRedirectToPlainText") }
         if !sensitiveHeaders.isEmpty { parts.append("sensitiveHeaders: \(sensitiveHeaders.sorted())") }

@@ -32,11 +32,6 @@ extension EasyHandle {
         codes.append(convoy_easy_set_long(easy, CURLOPT_DNS_CACHE_TIMEOUT, cacheTime))
         let key = route?.key
         codes.append(convoy_easy_set_long(easy, CURLOPT_ADDRESS_SCOPE, isScoped ? 0 : key?.number ?? 0))
-        // libcurl 7.88 treats a connection to an abstract name as still connecting, and never reuses it.
-        let isAlone = isScoped && key != nil || route?.unixSocket?.isAbstract == true
-        codes.append(convoy_easy_set_long(easy, CURLOPT_FRESH_CONNECT, isAlone ? 1 : 0))
-        codes.append(convoy_easy_set_long(easy, CURLOPT_FORBID_REUSE, isAlone ? 1 : 0))
-        (forbidsReuse, isFresh) = (isAlone, false)
         return codes.first { $0 != CURLE_OK } ?? CURLE_OK
     }
 }
@@ -262,7 +257,10 @@ extension EasyHandle {
         }
         var method = "GET"
         var body = Body.none
-        var usesHTTP2 = true
+        /// The highest version to use.
+        var version = HTTPVersion.http2
+        /// Whether dot segments in the path are sent as written.
+        var keepsDotSegments = false
         /// The TLS context, if TLS is used.
         var tls: TLSContext?
         var isSecure = false
@@ -280,11 +278,20 @@ extension EasyHandle {
         /// The credentials with which libcurl authenticates the connection itself.
         var negotiation: Negotiation?
 
+        /// Whether the transfer opens a connection that is closed afterwards.
+        ///
+        /// A server closes its connection after a request of HTTP/1.0, but its response may not say so. libcurl 7.88
+        /// treats a connection to an abstract name as still connecting, and never reuses it.
+        var needsOwnConnection: Bool {
+            version == .http1_0 || isScoped && route?.key != nil || route?.unixSocket?.isAbstract == true
+        }
+
         func equals(_ other: borrowing Options) -> Bool {
-            body == other.body && usesHTTP2 == other.usesHTTP2 && tls === other.tls && isSecure == other.isSecure
+            body == other.body && version == other.version && tls === other.tls && isSecure == other.isSecure
                 && route === other.route && isScoped == other.isScoped && mayTunnel == other.mayTunnel
-                && receiveBufferSize == other.receiveBufferSize && idleConnectionAge == other.idleConnectionAge
-                && connectTimeout == other.connectTimeout && negotiation === other.negotiation && method == other.method
+                && keepsDotSegments == other.keepsDotSegments && receiveBufferSize == other.receiveBufferSize
+                && idleConnectionAge == other.idleConnectionAge && connectTimeout == other.connectTimeout
+                && negotiation === other.negotiation && method == other.method
         }
     }
 }

@@ -454,9 +454,19 @@ final class EasyHandle: RestingTransfer {
             let isNative = options.body == .none && (options.method == "GET" || options.method == "HEAD")
             try check(convoy_easy_set_string(easy, CURLOPT_CUSTOMREQUEST, isNative ? nil : options.method))
         }
-        if options.usesHTTP2 != applied.usesHTTP2 {
-            let version = options.usesHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1
+        if options.version != applied.version {
+            let version =
+                switch options.version {
+                case .http1_0: CURL_HTTP_VERSION_1_0
+                case .http1_1: CURL_HTTP_VERSION_1_1
+                case .http2: CURL_HTTP_VERSION_2TLS
+                }
             try check(convoy_easy_set_long(easy, CURLOPT_HTTP_VERSION, Int(version)))
+            // Many servers reject the ALPN name of HTTP/1.0.
+            try check(convoy_easy_set_long(easy, CURLOPT_SSL_ENABLE_ALPN, options.version == .http1_0 ? 0 : 1))
+        }
+        if options.keepsDotSegments != applied.keepsDotSegments {
+            try check(convoy_easy_set_long(easy, CURLOPT_PATH_AS_IS, options.keepsDotSegments ? 1 : 0))
         }
         if let tls = options.tls, tls != applied.tls {
             if applied.tls == nil { try setSecureOptions() }
@@ -467,13 +477,20 @@ final class EasyHandle: RestingTransfer {
         if options.route != applied.route || options.isScoped != applied.isScoped {
             try check(set(options.route, before: applied.route, isScoped: options.isScoped))
         }
+        if options.needsOwnConnection != forbidsReuse {
+            forbidsReuse = options.needsOwnConnection
+            isFresh = false
+            try check(convoy_easy_set_long(easy, CURLOPT_FRESH_CONNECT, forbidsReuse ? 1 : 0))
+            try check(convoy_easy_set_long(easy, CURLOPT_FORBID_REUSE, forbidsReuse ? 1 : 0))
+        }
         if options.mayTunnel != applied.mayTunnel {
             if options.mayTunnel { try setTunnelOptions() }
             try check(convoy_easy_set_long(easy, CURLOPT_NOPROGRESS, options.mayTunnel ? 0 : 1))
         }
-        if options.isSecure != applied.isSecure || options.usesHTTP2 != applied.usesHTTP2 {
+        if options.isSecure != applied.isSecure || options.version != applied.version {
             // Prefer waiting for a connection that can be multiplexed to opening a new one.
-            try check(convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0))
+            let mayShare = options.isSecure && options.version == .http2
+            try check(convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, mayShare ? 1 : 0))
         }
         // Set these options after the route, which restricts the connections that may be used.
         if options.negotiation != applied.negotiation { try options.negotiation?.apply(check, to: easy) }

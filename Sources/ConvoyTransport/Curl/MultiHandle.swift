@@ -135,16 +135,19 @@ final class MultiHandle: FileEventHandler, RunLoopDriver, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - identity: Whether to request the body without an encoding.
+    ///   - omitsExpect: Whether to omit the request's `Expect`.
     ///   - authorization: The value of `Authorization` that replaces the request's own.
     ///   - proxyAuthorization: The value of `Proxy-Authorization` that replaces the request's own.
     func header(
-        of request: TransferRequest, addingUserAgent: Bool, identity: Bool = false, authorization: String?,
-        proxyAuthorization: String?, cookie: [UInt8]?
+        of request: TransferRequest, addingUserAgent: Bool, identity: Bool = false, omitsExpect: Bool = false,
+        authorization: String?, proxyAuthorization: String?, cookie: [UInt8]?
     ) throws(URLError) -> RequestHeader {
-        let isChanged = identity || authorization != nil || proxyAuthorization != nil || cookie != nil
+        let isChanged =
+            identity || omitsExpect || authorization != nil || proxyAuthorization != nil || cookie != nil
         if !isChanged, let header = request.header { return header }
         var source = request.headerSource(addingUserAgent: addingUserAgent)
         if identity { source.asksForIdentity = true }
+        if omitsExpect { source.omitsExpect = true }
         if let authorization { source.authorization = authorization }
         if let proxyAuthorization { source.proxyAuthorization = proxyAuthorization }
         if let cookie { source.cookie = cookie }

@@ -83,15 +83,21 @@ final class NetworkExchange {
             throw chain.failure(
                 .secureConnectionFailed, "This libcurl was built without OpenSSL, which Convoy requires for TLS.")
         }
+        let request = chain.step.request
+        let version = chain.configuration.maximumHTTPVersion
+        if version == .http1_0, request.bodyStream != nil, header.announcedLength == nil {
+            throw chain.failure(
+                .badURL, "HTTP/1.0 does not support a body of unknown length: set the Content-Length of the request.")
+        }
         self.chain = chain
         handle.owner = self
         body = makeBody(of: chain, announcedLength: header.announcedLength)
 
-        let request = chain.step.request
         var options = EasyHandle.Options()
         options.method = request.method
         if let body { options.body = .upload(length: body.length) }
-        options.usesHTTP2 = chain.configuration.usesHTTP2 && !chain.step.needsHTTP1
+        options.version = chain.step.needsHTTP1 ? min(version, .http1_1) : version
+        options.keepsDotSegments = chain.configuration.keepsDotSegments
         options.isSecure = address.target.isSecure
         if let route = chain.step.route {
             options.route = route

@@ -21,6 +21,8 @@ package final class RequestHeader: @unchecked Sendable {
         var addsUserAgent = false
         /// Whether to request the body without an encoding, unless the fields contain an `Accept-Encoding`.
         var asksForIdentity = false
+        /// Whether to omit the `Expect` of the fields, which HTTP/1.0 does not have.
+        var omitsExpect = false
         /// The value of `Authorization`, which replaces that of the fields.
         var authorization: String?
         /// The value of `Proxy-Authorization`, which replaces that of the fields.
@@ -38,7 +40,7 @@ package final class RequestHeader: @unchecked Sendable {
             return one.hasBody == other.hasBody && one.isStreamed == other.isStreamed
                 && one.forbidsReuse == other.forbidsReuse && one.demandsValidation == other.demandsValidation
                 && one.addsUserAgent == other.addsUserAgent && one.asksForIdentity == other.asksForIdentity
-                && one.cookie == other.cookie
+                && one.omitsExpect == other.omitsExpect && one.cookie == other.cookie
                 && one.authorization.map(ExactString.init) == other.authorization.map(ExactString.init)
                 && one.proxyAuthorization.map(ExactString.init) == other.proxyAuthorization.map(ExactString.init)
                 && one.conditions == other.conditions && areExact(one.fields, other.fields)
@@ -135,7 +137,9 @@ package final class RequestHeader: @unchecked Sendable {
                 if source.authorization != nil { continue }
             case .range: asksForRange = true
             case .acceptEncoding: setsAcceptEncoding = true
-            case .expect: setsExpect = true
+            case .expect:
+                if source.omitsExpect { continue }
+                setsExpect = true
             case .cacheControl: setsCacheControl = true
             case .userAgent: setsUserAgent = true
             case .cookie: setsCookie = true
@@ -285,9 +289,15 @@ public struct RequestHead: Sendable {
     /// The classifier that determines which values are secret.
     package let secrets: SecretClassifier
 
-    init(method: String, address: String, header: RequestHeader, bodyLength: Int64?, secrets: SecretClassifier) {
+    /// The highest version with which the request may be sent.
+    package let maximumVersion: HTTPVersion
+
+    init(
+        method: String, address: String, header: RequestHeader, bodyLength: Int64?, secrets: SecretClassifier,
+        maximumVersion: HTTPVersion = .http2
+    ) {
         (self.method, self.address, self.header, self.bodyLength) = (method, address, header, bodyLength)
-        self.secrets = secrets
+        (self.secrets, self.maximumVersion) = (secrets, maximumVersion)
     }
 
     /// The URL; nil if Foundation cannot parse it.

@@ -255,29 +255,32 @@ extension URLRequest.CachePolicy {
     package var demandsValidation: Bool { self == .reloadRevalidatingCacheData }
 }
 
-/// The forms in which a request specifies its URL (RFC 9112, section 3.2), as libcurl sends them: it resolves dot
-/// segments and encodes characters as needed.
+/// The forms in which a request specifies its URL (RFC 9112, section 3.2), as libcurl sends them: it encodes characters
+/// as needed, and resolves dot segments unless they are kept.
 package enum RequestTarget {
     /// Returns the path and the query; nil for a URL that libcurl rejects.
-    package static func originForm(of address: HTTPAddress) -> String? {
-        withParts(of: address) { parts in
+    package static func originForm(of address: HTTPAddress, keepingDotSegments: Bool) -> String? {
+        withParts(of: address, keepingDotSegments) { parts in
             (part(CURLUPART_PATH, of: parts) ?? "/") + (part(CURLUPART_QUERY, of: parts).map { "?\($0)" } ?? "")
         }
     }
 
     /// Returns the complete URL, as sent to a proxy.
-    static func absoluteForm(of address: HTTPAddress) -> String {
-        let text = withParts(of: address) { parts in
+    static func absoluteForm(of address: HTTPAddress, keepingDotSegments: Bool) -> String {
+        let text = withParts(of: address, keepingDotSegments) { parts in
             guard curl_url_set(parts, CURLUPART_FRAGMENT, nil, 0) == CURLUE_OK else { return String?.none }
             return part(CURLUPART_URL, of: parts, CURLU_NO_DEFAULT_PORT)
         }
         return (text ?? nil) ?? address.text
     }
 
-    private static func withParts<Result>(of address: HTTPAddress, _ body: (OpaquePointer) -> Result) -> Result? {
+    private static func withParts<Result>(
+        of address: HTTPAddress, _ keepsDotSegments: Bool, _ body: (OpaquePointer) -> Result
+    ) -> Result? {
         guard let parts = curl_url() else { return nil }
         defer { curl_url_cleanup(parts) }
-        guard curl_url_set(parts, CURLUPART_URL, address.text, 0) == CURLUE_OK else { return nil }
+        let flags = keepsDotSegments ? UInt32(CURLU_PATH_AS_IS) : 0
+        guard curl_url_set(parts, CURLUPART_URL, address.text, flags) == CURLUE_OK else { return nil }
         return body(parts)
     }
 

@@ -30,7 +30,9 @@ extension RequestChain {
             // A tunnel opened with this credential carries only requests that have the same credential.
             result.tunnelCredential = own.map { ProxyCredential(user: "", password: $0) }
         }
-        guard let authorizer = configuration.authorizer?.authorizer, let uri = RequestTarget.originForm(of: address)
+        let keepsDots = configuration.keepsDotSegments
+        guard let authorizer = configuration.authorizer?.authorizer,
+            let uri = RequestTarget.originForm(of: address, keepingDotSegments: keepsDots)
         else { return result }
         let target = address.target
         let body = request.bodyStream == nil ? request.body ?? Data() : nil
@@ -51,7 +53,8 @@ extension RequestChain {
             let tunnel = route?.tunnelTarget(for: target)
             let forProxy = AuthorizationTarget(
                 server: asking, method: tunnel == nil ? request.method : "CONNECT",
-                uri: tunnel ?? RequestTarget.absoluteForm(of: address), body: tunnel == nil ? body : Data(),
+                uri: tunnel ?? RequestTarget.absoluteForm(of: address, keepingDotSegments: keepsDots),
+                body: tunnel == nil ? body : Data(),
                 mayBlock: thread.mayBlock, hasOwn: request.proxyAuthorization != nil)
             switch authorizer.authorization(for: forProxy) {
             case .field(let value, let user, let password):
@@ -112,7 +115,7 @@ extension AuthenticationRecord {
     /// Returns whether authorizing a request may block the calling thread.
     package func mayBlock(_ request: TransferRequest, over configuration: ConnectionConfiguration) -> Bool {
         guard let address = try? RequestRules.address(of: request, hasCache: true),
-            let uri = RequestTarget.originForm(of: address)
+            let uri = RequestTarget.originForm(of: address, keepingDotSegments: configuration.keepsDotSegments)
         else { return false }
         if mayBlock(at: uri, of: AuthenticatingServer(address.target)) { return true }
         return configuration.proxyServer(for: address.target).map { mayBlock(at: "", of: $0) } ?? false

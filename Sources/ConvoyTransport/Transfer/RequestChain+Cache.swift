@@ -26,7 +26,9 @@ extension RequestChain {
         let asked = cache.begin(
             CacheRequest(
                 method: request.method, address: address.text, fields: view.fields,
-                policy: revalidates ? .reloadRevalidating : request.cachePolicy, partition: partition,
+                policy: revalidates ? .reloadRevalidating : request.cachePolicy,
+                // The same address is sent as a different path if its dot segments are resolved.
+                partition: configuration.keepsDotSegments ? "\(partition)." : partition,
                 hasBody: request.body?.isEmpty == false || request.bodyStream != nil))
         step.cache = asked
         noteStart()

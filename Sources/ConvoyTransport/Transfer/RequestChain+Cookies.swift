@@ -7,7 +7,7 @@ extension RequestChain {
     /// Returns the value of the `Cookie` field for a request; nil for none.
     func cookies(for request: TransferRequest, _ address: HTTPAddress) -> [UInt8]? {
         guard let keeper = configuration.cookies?.keeper, !keeper.isEmpty, request.handlesCookies,
-            let target = CookieTarget(address)
+            let target = CookieTarget(address, keepingDotSegments: configuration.keepsDotSegments)
         else { return nil }
         return keeper.field(for: target, site: request.site, isSafeMethod: RequestRules.isSafe(request.method))
     }
@@ -17,7 +17,8 @@ extension RequestChain {
     func takesCookies(of response: ResponseHead) -> Bool {
         guard let keeper = configuration.cookies?.keeper, step.request.handlesCookies,
             // A 407 response comes from the proxy itself.
-            response.statusCode != 407, let address = step.address, let target = CookieTarget(address)
+            response.statusCode != 407, let address = step.address,
+            let target = CookieTarget(address, keepingDotSegments: configuration.keepsDotSegments)
         else { return true }
         let fields = response.bytes(of: "Set-Cookie", limit: keeper.fieldLimit)
         let url = response.url
@@ -45,13 +46,15 @@ extension RequestChain {
 
 extension CookieTarget {
     /// Creates the target for a URL, with the path that libcurl sends; nil if libcurl rejects the URL.
-    package init?(_ address: HTTPAddress) {
-        guard let path = Self.plainPath(of: address) ?? RequestTarget.originForm(of: address)?.prefix(while: { $0 != "?" })
-        else { return nil }
+    package init?(_ address: HTTPAddress, keepingDotSegments: Bool) {
+        let path =
+            Self.plainPath(of: address)
+            ?? RequestTarget.originForm(of: address, keepingDotSegments: keepingDotSegments)?.prefix { $0 != "?" }
+        guard let path else { return nil }
         self.init(host: address.target.host, path: String(path), isSecure: address.target.isSecure)
     }
 
-    /// Returns the path if libcurl sends it unchanged: ASCII without dot segments.
+    /// Returns the path if libcurl always sends it unchanged: ASCII without segments that begin with a dot.
     private static func plainPath(of address: HTTPAddress) -> Substring? {
         let rest = address.afterAuthority
         var (end, previous) = (rest.startIndex, UInt8(0))

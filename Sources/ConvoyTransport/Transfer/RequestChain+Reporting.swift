@@ -25,7 +25,8 @@ extension RequestChain {
             self,
             willSend: RequestHead(
                 method: step.request.method, address: address.text, header: header,
-                bodyLength: network?.body.map { $0.length } ?? 0, secrets: configuration.secrets))
+                bodyLength: network?.body.map { $0.length } ?? 0, secrets: configuration.secrets,
+                maximumVersion: configuration.maximumHTTPVersion))
     }
 
     /// The end times of the current request's completed phases; nil for a stored response, or if they are not measured.

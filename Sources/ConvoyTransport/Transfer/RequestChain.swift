@@ -177,7 +177,7 @@ package final class RequestChain: Connection, HandoverTask, @unchecked Sendable 
             configuration.authorizer == nil && route?.proxy == nil ? nil : authorize(request, address, over: route)
         step.header = try multi.header(
             of: request, addingUserAgent: configuration.addsUserAgent, identity: configuration.asksForIdentity,
-            authorization: authorization?.field,
+            omitsExpect: configuration.maximumHTTPVersion == .http1_0, authorization: authorization?.field,
             proxyAuthorization: authorization?.proxyField, cookie: cookies(for: request, address))
         if let credential = authorization?.tunnelCredential {
             step.route = try configuration.routing.route(like: route, for: credential)

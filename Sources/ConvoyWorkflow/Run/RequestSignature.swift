@@ -59,7 +59,7 @@ final class RequestSignature: OperationDelegate {
 
     func willBegin(_ operation: URLConnectionOperation) throws {
         var request = operation.request
-        try sign(&request)
+        try sign(&request, of: operation)
         let signed = request
         operation.changeRequest { $0 = signed }
     }
@@ -72,7 +72,7 @@ final class RequestSignature: OperationDelegate {
         guard request.value(forHTTPHeaderField: "Authorization") != nil else { return decide(request) }
         var next = request
         do {
-            try sign(&next)
+            try sign(&next, of: operation)
             decide(next)
         } catch {
             decide(nil)
@@ -85,9 +85,10 @@ final class RequestSignature: OperationDelegate {
     ) { answer(.performDefaultHandling) }
 
     /// Replaces the signature of a request.
-    private func sign(_ request: inout URLRequest) throws {
+    private func sign(_ request: inout URLRequest, of operation: URLConnectionOperation) throws {
+        let keepsDots = operation.connectionConfiguration.keepsDotSegments
         guard let address = request.url.flatMap({ HTTPAddress($0.absoluteString) }),
-            let target = RequestTarget.originForm(of: address)
+            let target = RequestTarget.originForm(of: address, keepingDotSegments: keepsDots)
         else { throw URLError(.badURL) }
         let (region, service) = try scope.names(for: address.target.host)
         var signature = SignatureV4(credentials: credentials, region: region, date: Date())

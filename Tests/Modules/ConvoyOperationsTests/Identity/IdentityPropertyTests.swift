@@ -186,7 +186,7 @@ import Testing
 
     private func cookieField(_ spec: Spec) throws -> [UInt8]? {
         let address = try #require(HTTPAddress(url))
-        let target = try #require(CookieTarget(address))
+        let target = try #require(CookieTarget(address, keepingDotSegments: false))
         return spec.store.flatMap { stores[$0].field(for: target, site: nil, isSafeMethod: true) }
     }
 

@@ -184,7 +184,7 @@ import Testing
                 let server = AuthenticatingServer(scheme: isSecure ? "https" : "http", host: name, port: 81)
                 for text in Spelling.urls(schemes, hosts, port: 81, "/a/../b?c") {
                     let address = try #require(HTTPAddress(text))
-                    let cookies = try #require(CookieTarget(address))
+                    let cookies = try #require(CookieTarget(address, keepingDotSegments: false))
                     #expect(cookies.host == name && cookies.path == "/b" && cookies.isSecure == isSecure, "\(text)")
                     #expect(AuthenticatingServer(address.target) == server, "\(text)")
                     let route = try #require(try configuration().routed(to: address.target, by: "\(name):81"), "\(text)")

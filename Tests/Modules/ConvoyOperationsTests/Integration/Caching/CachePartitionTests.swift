@@ -51,6 +51,21 @@ import Testing
         #expect(try await get(manager).statusCode == 401)
     }
 
+    @Test func `a path as written has responses of its own`() async throws {
+        server.route(nil, "/*") { .text($0.target).header("Cache-Control", "max-age=600") }
+        let url = try #require(URL(string: "\(server.url)/a/../b"))
+        let (resolving, keeping) = (manager(), manager())
+        keeping.connectionConfiguration.keepsDotSegments = true
+        for expected in [nil, CacheUse.fresh] {
+            for (manager, target) in [(resolving, "/b"), (keeping, "/a/../b")] {
+                let operation = manager.enqueue(manager.makeOperation(request: URLRequest(url: url)))
+                try await operation.finished()
+                #expect(operation.responseString == target && operation.cacheUse == expected)
+            }
+        }
+        #expect(server.requests.map(\.target) == ["/b", "/a/../b"])
+    }
+
     @Test func `a user's response is served only to that user`() async throws {
         let managers = ["ada", "eve"].map { user in
             let manager = manager()

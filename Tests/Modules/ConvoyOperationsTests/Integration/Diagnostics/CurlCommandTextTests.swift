@@ -59,6 +59,14 @@ import Testing
         #expect(!command.contains("Injected") && !command.contains("\n"))
     }
 
+    @Test func `HTTP/1.0 and a path with dot segments become curl options`() throws {
+        let operation = try operation("http://h/a/../b")
+        for option in ["--http1.0", "--path-as-is"] { #expect(!operation.curlCommand().contains(option)) }
+        operation.connectionConfiguration.maximumHTTPVersion = .http1_0
+        operation.connectionConfiguration.keepsDotSegments = true
+        #expect(operation.curlCommand().contains(" --http1.0 --path-as-is"), "\(operation.curlCommand())")
+    }
+
     @Test func `connection settings become curl options`() throws {
         let operation = try operation("https://h/") { $0.timeoutInterval = 7.2 }
         var configuration = ConnectionConfiguration(usesHTTP2: false)
