@@ -17,7 +17,7 @@ enum CurlOption {
     /// of a manifest.
     static let ignoredFlags: Set<String> = [
         "silent", "show-error", "verbose", "include", "progress-bar", "no-progress-meter", "no-buffer",
-        "styled-output", "no-styled-output", "fail", "fail-with-body", "fail-early", "location", "compressed", "http2",
+        "styled-output", "no-styled-output", "fail", "fail-with-body", "fail-early", "location", "compressed",
         "create-dirs", "clobber", "disable", "tcp-nodelay", "no-keepalive", "tcp-fastopen", "no-sessionid", "no-alpn",
         "parallel", "no-location", "false-start", "show-headers",
     ]
@@ -25,8 +25,8 @@ enum CurlOption {
     /// The flags that a manifest cannot express, and that change neither what is sent nor its receiver. Each flag gets
     /// a note.
     static let notedFlags: Set<String> = [
-        "http1.0", "http0.9", "http2-prior-knowledge", "http3", "http3-only", "netrc", "netrc-optional",
-        "post301", "post302", "post303", "path-as-is", "remote-header-name", "remote-time",
+        "http0.9", "http2-prior-knowledge", "http3", "http3-only", "netrc", "netrc-optional",
+        "post301", "post302", "post303", "remote-header-name", "remote-time",
         "retry-all-errors", "retry-connrefused", "proxytunnel", "proxy-insecure", "proxy-ntlm", "proxy-digest",
         "proxy-anyauth", "ssl", "ssl-reqd", "ssl-allow-beast", "ssl-no-revoke", "cert-status", "tlsv1", "tlsv1.0", "tlsv1.1",
         "xattr", "raw", "tr-encoding", "junk-session-cookies", "suppress-connect-headers", "ca-native", "haproxy-protocol",
@@ -47,8 +47,9 @@ enum CurlOption {
     ]
 
     static let flags: Set<String> = [
-        "get", "head", "insecure", "http1.1", "ipv4", "ipv6", "remote-name", "remote-name-all", "globoff", "tlsv1.2",
-        "tlsv1.3", "basic", "digest", "anyauth", "ntlm", "negotiate", "location-trusted",
+        "get", "head", "insecure", "http1.0", "http1.1", "http2", "ipv4", "ipv6", "remote-name", "remote-name-all",
+        "globoff", "tlsv1.2", "tlsv1.3", "basic", "digest", "anyauth", "ntlm", "negotiate", "location-trusted",
+        "path-as-is",
     ]
 
     static let values: Set<String> = [

@@ -87,10 +87,13 @@ struct CurlReader {
         case "globoff": usesPatterns = false
         case "remote-name": outputs.append(nil)
         case "remote-name-all": namesAllOutputs = true
-        case "insecure", "http1.1", "location-trusted": others[name] = true
+        case "insecure", "location-trusted", "path-as-is": others[name] = true
         case "ipv4", "ipv6":
             others.removeValue(forKey: name == "ipv4" ? "ipv6" : "ipv4")
             others[name] = true
+        case "http1.0", "http1.1", "http2":
+            for version in ["http1.0", "http1.1"] { others.removeValue(forKey: version) }
+            if name != "http2" { others[name] = true }
         case "tlsv1.2": others["tls-min"] = "1.2"
         case "tlsv1.3": others["tls-min"] = "1.3"
         case "basic", "digest", "anyauth", "ntlm", "negotiate": schemes.insert(name)

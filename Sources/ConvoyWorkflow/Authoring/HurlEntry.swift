@@ -75,7 +75,11 @@ struct HurlEntry {
             if option.name == "location-trusted", followsRedirects { draft.others["location-trusted"] = true }
         case "max-redirs":
             if let count = Int(option.value), count >= 0 { draft.others["max-redirs"] = .number(JSONNumber(count)) }
-        case "insecure", "ipv4", "ipv6", "http1.1": draft.others[option.name] = .bool(option.value == "true")
+        case "insecure", "ipv4", "ipv6", "path-as-is": draft.others[option.name] = .bool(option.value == "true")
+        case "http1.0", "http1.1", "http2":
+            // The last of these options counts.
+            for name in ["http1.0", "http1.1"] { draft.others.removeValue(forKey: name) }
+            if option.value == "true", option.name != "http2" { draft.others[option.name] = true }
         case "user":
             let pair = value.split(separator: ":" as Character, maxSplits: 1, omittingEmptySubsequences: false).map(
                 String.init)

@@ -115,7 +115,7 @@ public enum ManifestSchema {
         case "timeout", "delay", "connect-timeout", "max-time": return time
         case "limit-rate", "limit-rate-each", "min-rate": return size
         case "max-redirs": return whole(from: 0, to: 1000)
-        case "http1.1", "insecure", "ipv4", "ipv6", "location-trusted": return ["type": "boolean"]
+        case "http1.0", "http1.1", "insecure", "ipv4", "ipv6", "location-trusted", "path-as-is": return ["type": "boolean"]
         case "tls-min": return ["enum": [1.2, 1.3, "1.2", "1.3"]]
         default: return anyText
         }

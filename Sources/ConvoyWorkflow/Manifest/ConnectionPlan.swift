@@ -8,9 +8,9 @@ import FoundationNetworking
 /// The connection settings of a manifest, named like the options of `convoy get`.
 struct ConnectionPlan: Sendable {
     static let keys = [
-        "proxy", "noproxy", "resolve", "connect-to", "unix-socket", "interface", "ipv4", "ipv6", "http1.1", "max-redirs",
-        "cacert", "crl-file", "pin", "cert", "key", "tls-min", "insecure", "connect-timeout", "max-time", "limit-rate",
-        "limit-rate-each", "min-rate", "user", "netrc-file", "aws-sigv4", "location-trusted",
+        "proxy", "noproxy", "resolve", "connect-to", "unix-socket", "interface", "ipv4", "ipv6", "http1.0", "http1.1",
+        "path-as-is", "max-redirs", "cacert", "crl-file", "pin", "cert", "key", "tls-min", "insecure", "connect-timeout",
+        "max-time", "limit-rate", "limit-rate-each", "min-rate", "user", "netrc-file", "aws-sigv4", "location-trusted",
     ]
 
     private var changes: [@Sendable (inout ConnectionConfiguration) -> Void] = []
@@ -25,6 +25,8 @@ struct ConnectionPlan: Sendable {
     private var rate: RateLimit?
     private var rateOfEach: Int64?
     private var logins: CredentialStore?
+    /// Whether the paths of URLs are sent as written.
+    private(set) var keepsDotSegments = false
 
     var templates: [Template] { [user, signature].compactMap(\.self) }
 
@@ -184,7 +186,17 @@ struct ConnectionPlan: Sendable {
             let path = try value.path("unix-socket")
             changes.append { $0.unixSocket = path }
         }
-        if let value = fields["http1.1"], try value.bool("http1.1") { changes.append { $0.usesHTTP2 = false } }
+        for (key, version) in [("http1.0", HTTPVersion.http1_0), ("http1.1", .http1_1)] {
+            if let value = fields[key], try value.bool(key) { changes.append { $0.maximumHTTPVersion = version } }
+        }
+        if let value = fields["http1.0"], fields["http1.1"] != nil {
+            throw value.problem("http1.0 and http1.1 cannot be combined", atKey: true)
+        }
+        if let value = fields["path-as-is"] {
+            let keeps = try value.bool("path-as-is")
+            keepsDotSegments = keeps
+            changes.append { $0.keepsDotSegments = keeps }
+        }
         if let value = fields["max-redirs"] {
             let count = try value.integer("max-redirs", in: 0...1000)
             changes.append { ($0.maximumRedirects, $0.returnsRedirects) = (count, count == 0) }

@@ -186,12 +186,13 @@ struct RequestBuilder {
     }
 
     private func resolve(_ text: String) -> URL? {
-        guard let base = baseURL, !text.hasScheme else { return URLReference.url(text) }
+        let keepsDots = plan.connection.keepsDotSegments
+        guard let base = baseURL, !text.hasScheme else { return URLReference.url(text, keepingDotSegments: keepsDots) }
         if text.isEmpty { return base }
         // Resolve the reference below the path of the base URL, whether or not that path ends with a slash.
         let directory =
             base.absoluteString.hasSuffix("/") || base.query != nil ? base : URL(string: base.absoluteString + "/")
-        return URLReference.url(text, relativeTo: directory)
+        return URLReference.url(text, relativeTo: directory, keepingDotSegments: keepsDots)
     }
 
     private func with(query url: URL) throws(EvaluationError) -> URL {

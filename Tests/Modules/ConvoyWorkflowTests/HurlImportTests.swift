@@ -14,6 +14,7 @@ import Testing
         bench = try WorkflowBench()
         server.route("POST", "/echo") { .text($0.text) }
         server.route("/hello", .text("Hello World!"))
+        server.route("/hello/*") { .text("\($0.version) \($0.target)") }
         server.route("/old", .redirect(to: "/hello"))
         server.route(
             "/item",
@@ -95,6 +96,8 @@ import Testing
         "GET HOST/far\n[Options]\nlocation-trusted: true\n[BasicAuth]\nbob: secret\nHTTP 200\n`Basic Ym9iOnNlY3JldA==`\n",
         "POST HOST/signed\n[Options]\nuser: someAccessKeyId:someSecretKey\naws-sigv4: aws:amz:eu-central-1:foo\n`x`\nHTTP 200\n`AWS4-HMAC-SHA256 Credential=someAccessKeyId`\n",
         "GET HOST/hello\n[Cookies]\na: b\nc: d\nHTTP 200\n", "GET\tHOST/hello\nHTTP\t200\n",
+        "GET HOST/hello/../%2e/hello\n[Options]\npath-as-is: true\nHTTP 200\n[Asserts]\nbody == \"HTTP/1.1 /hello/../%2e/hello\"\nurl endsWith \"/hello/../%2e/hello\"\n",
+        "GET HOST/hello/./x\n[Options]\nhttp1.0: true\nHTTP 200\n`HTTP/1.0 /hello/x`\n\nGET HOST/hello/x\n[Options]\nhttp1.0: true\nhttp1.1: true\nHTTP 200\n`HTTP/1.1 /hello/x`\n\nGET HOST/hello/x\n[Options]\nhttp1.0: true\nhttp2: true\npath-as-is: false\nHTTP 200\n`HTTP/1.1 /hello/x`\n",
         "GET HOST/hello\n[Options]\ndelay: 5\nHTTP 200\n\nGET HOST/hello\n[Options]\ndelay: 5ms\nHTTP 200\n",
     ]
 

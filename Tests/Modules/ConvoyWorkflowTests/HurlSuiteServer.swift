@@ -55,10 +55,12 @@ enum HurlSuiteServer {
         server.route("/cookies/clear", Response.text("x").header("Set-Cookie", "b=; Path=/; Max-Age=0"))
         for path in ["/echo", "/echo/*"] { server.route(path) { .json(text: echo($0).description) } }
         server.route("/basic") { $0.headers["Authorization"] == "Basic Ym9iOnNlY3JldA==" ? .text("in") : .status(401) }
-        server.route("/digest") { request in
-            let realm = "realm=\"r\", nonce=\"n1\", qop=\"auth\", algorithm=MD5"
-            return isDigest(request.headers["Authorization"], of: request)
-                ? .text("in") : .status(401, headers: ["WWW-Authenticate": "Digest \(realm)"])
+        for path in ["/digest", "/a/../digest"] {
+            server.route(path) { request in
+                let realm = "realm=\"r\", nonce=\"n1\", qop=\"auth\", algorithm=MD5"
+                return isDigest(request.headers["Authorization"], of: request)
+                    ? .text("in") : .status(401, headers: ["WWW-Authenticate": "Digest \(realm)"])
+            }
         }
         server.route("/trusted") { request in
             let port = (request.headers["Host"] ?? "").drop { $0 != ":" }

@@ -241,6 +241,14 @@ import Testing
             "unix_socket",
             "a: {get: 'http://any.invalid/hello', unix-socket: 'DIR/socket', expect: [body startsWith 'GET /hello HTTP/1.1', body contains 'any.invalid']}"
         ),
+        Case(
+            "http_version_option",
+            "a: {get: echo, http1.0: true, expect: [json.version == 'HTTP/1.0', version == 'HTTP/1.1']}\nb: {get: echo, http1.1: true, expect: [json.version == 'HTTP/1.1']}\nc: {get: echo, expect: [json.version == 'HTTP/1.1']}\nd: {post: echo, file: 'DIR/hello.txt', http1.0: true, headers: {Expect: 100-continue}, expect: [json.version == 'HTTP/1.0', json.text == 'Hello World!', json.headers.Expect not exists]}\ne: {post: echo, multipart: {f: {file: 'DIR/hello.txt'}}, http1.0: true, expect: [json.version == 'HTTP/1.0', json.text contains 'Hello World!']}"
+        ),
+        Case(
+            "path_as_is",
+            "a: {get: echo/../hello, path-as-is: true, expect: [json.target == '/echo/../hello', url endsWith '/echo/../hello']}\nb: {get: 'http://AUTHORITY/echo/./a/../b', path-as-is: true, expect: [json.target == '/echo/./a/../b']}\nc: {get: echo/../hello, expect: [body == 'Hello World!', url endsWith '/hello']}\nd: {get: a/../digest, path-as-is: true, user: 'bob:secret', expect: [body == 'in']}"
+        ),
         Case("ignore_asserts", "a: {get: status/500, expect: [status == 200, body == 'Hello World!']}"),
     ]
 

@@ -233,6 +233,12 @@ enum ImportedCommands {
         curl -o DIR/out URL/x -H 'Accept: a/b'
         curl --max-time 5 --connect-timeout 2 --retry 1 URL/x
         curl -4 --http1.1 URL/x
+        curl -0 URL/x
+        curl --http1.0 -d a=b -H 'Expect: 100-continue' URL/x
+        curl --http1.1 -0 URL/x
+        curl -0 --http1.1 URL/x
+        curl --path-as-is URL/a/../b
+        curl --path-as-is 'URL/../../a/./%2e%2E/b?c=/../d'
         curl --resolve a.test:PORT:127.0.0.1 http://a.test:PORT/x
         curl --connect-to a.test:80:HOST http://a.test/x
         curl --data-bin a=b --heade 'X-A: b' URL/x
@@ -283,8 +289,6 @@ enum ImportedCommands {
         curl -b DIR/jar URL/x
         curl -z 'Mon, 01 Jan 2024 00:00:00 GMT' URL/x
         curl -C 5 URL/x
-        curl --http1.0 URL/x
-        curl --path-as-is URL/a/../b
         curl --request-target '*' -X OPTIONS URL
         curl --data-urlencode q@DIR/f.txt URL/x
         curl --data-urlencode @DIR/f.txt URL/x

@@ -23,7 +23,7 @@ private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr
         }
 
         init(_ request: RecordedRequest, isCurl: Bool = false, keeping kept: Set<String> = []) {
-            target = "\(request.method) \(Self.encoded(request.target))"
+            target = "\(request.method) \(Self.encoded(request.target)) \(request.version)"
             let own = [
                 "user-agent", "accept", "accept-encoding", "accept-language", "connection", "content-length", "expect",
                 "transfer-encoding",

@@ -39,6 +39,7 @@ private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr
                 "put: x/y-z.txt, file: body.txt, headers: {Content-Type: text/plain}",
                 ["-X", "PUT", "-d", "12345", "URL/x/y-z.txt"]
             ),
+            ("get: x/../y/./z, path-as-is: true", ["--path-as-is", "URL/x/../y/./z"]),
             ("delete: x, headers: {X-Amz-Security-Token: session-token-1}", ["-X", "DELETE", "URL/x"]),
         ], ["execute-api", "s3"])
     func `a signature equals that of curl`(_ request: (String, [String]), service: String) async throws {

@@ -145,6 +145,8 @@ import Testing
         Mistake(one("    pages: 3"), "m.yaml:5:5: pages requires follow"),
         Mistake(one("    proxy: 'gopher://p'"), "m.yaml:5:12: proxy: invalid proxy URL"),
         Mistake(one("    ipv4: true\n    ipv6: true"), "m.yaml:5:5: ipv4 and ipv6 cannot be combined"),
+        Mistake(one("    http1.1: true\n    http1.0: true"), "m.yaml:6:5: http1.0 and http1.1 cannot be combined"),
+        Mistake(one("    path-as-is: 1"), "m.yaml:5:17: path-as-is must be true or false, not a number"),
         Mistake(one("    resolve: {'b.test:80': nowhere}"), #"m.yaml:5:28: resolve: "nowhere" is not an IP address"#),
         Mistake(one("    insecure: maybe"), "m.yaml:5:15: insecure must be true or false, not text"),
     ]
