@@ -12,7 +12,8 @@ enum OptionTable {
     /// configuration, a later option replaces an earlier one.
     static let alternatives: [Set<String>] = [
         ["continue", "no-clobber", "timestamping", "force", "number"], ["insecure", "cacert"], ["ipv4", "ipv6"],
-        ["insecure", "crl-file"], ["quiet", "verbose"], ["keep-going", "fail-fast"], ["resume", "repeat"],
+        ["http1.0", "http1.1"], ["insecure", "crl-file"], ["quiet", "verbose"], ["keep-going", "fail-fast"],
+        ["resume", "repeat"],
         ["output", "remote-header-name"], ["tus", "draft", "plain"], ["head", "print"],
         ["auth", "bearer", "user"],
     ]
@@ -236,6 +237,12 @@ enum OptionTable {
         .flag("ipv4", "4", in: .network, "connect to IPv4 addresses only"),
         .flag("ipv6", "6", in: .network, "connect to IPv6 addresses only"),
         .flag("http1.1", nil, in: .network, "do not use HTTP/2"),
+        .flag(
+            "http1.0", "0", in: .network, "use HTTP/1.0",
+            "Each request has a connection of its own. A body of unknown length cannot be sent."),
+        .flag(
+            "path-as-is", nil, in: .network, of: [.get, .send], "do not resolve /./ and /../ in paths",
+            "By default, they are resolved. Those of a redirect are always resolved."),
         .value(
             "interface", nil, "NAME|ADDRESS", in: .network, "use this source interface or address",
             "Binding to an interface by name requires root or CAP_NET_RAW."),

@@ -137,9 +137,10 @@ extension Guide {
             "expect    status, type, header..., json..., bytes, minBytes, maxBytes,",
             "          checksum, sha256, md5, maxTime; or a list of expressions",
             "connection  proxy, noproxy, resolve..., connect-to..., aws-sigv4, netrc-file,",
-            "          interface, ipv4, ipv6, http1.1, max-redirs, location-trusted, user,",
-            "          cacert, crl-file, pin, cert, key, tls-min, insecure, unix-socket,",
-            "          connect-timeout, max-time, limit-rate, limit-rate-each, min-rate",
+            "          interface, ipv4, ipv6, http1.0, http1.1, max-redirs, path-as-is,",
+            "          location-trusted, user, cacert, crl-file, pin, cert, key, tls-min,",
+            "          insecure, unix-socket, connect-timeout, max-time, limit-rate,",
+            "          limit-rate-each, min-rate",
         ]),
     ]
 

@@ -29,7 +29,10 @@ struct DownloadItem: Sendable {
     var metalink: Metalink.File?
 
     /// Creates an item for a command-line argument.
-    init(argument text: String) throws(ToolError) { (urls, self.text) = ([try DownloadURL.parse(text)], text) }
+    init(argument text: String, _ options: Options) throws(ToolError) {
+        urls = [try options.url(text)]
+        self.text = text
+    }
 
     init(urls: [URL], text: String) { (self.urls, self.text) = (urls, text) }
 }
@@ -40,6 +43,8 @@ struct DownloadEntry: Sendable {
     let text: String
     /// Whether the text is a plain URL, which is valid without further checks.
     var isPlain = false
+    /// Whether dot segments in the paths of its URLs are kept.
+    var keepsDotSegments = false
     var options: [(line: Int, text: String)] = []
 }
 
@@ -80,7 +85,9 @@ enum DownloadList {
         let addresses = entry.isPlain ? [entry.text] : addresses(of: entry.text)
         var item = try located(name, entry.line) { () throws(ToolError) in
             DownloadItem(
-                urls: try addresses.map { text throws(ToolError) in try DownloadURL.parse(text) },
+                urls: try addresses.map { text throws(ToolError) in
+                    try DownloadURL.parse(text, keepingDotSegments: entry.keepsDotSegments)
+                },
                 text: addresses.first ?? "")
         }
         item.place = DownloadItem.Place(list: name, line: entry.line)

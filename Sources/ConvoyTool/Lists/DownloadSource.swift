@@ -60,7 +60,7 @@ final class DownloadSource {
 
     /// Throws a usage error for an invalid URL, an unreadable list or a missing URL.
     init(_ options: Options) throws(ToolError) {
-        let items = try options.arguments.map { text throws(ToolError) in try DownloadItem(argument: text) }
+        let items = try options.arguments.map { text throws(ToolError) in try DownloadItem(argument: text, options) }
         if !items.isEmpty { parts.append(.items(items)) }
         let lists = options.all("input-file")
         guard lists.filter({ $0 == "-" }).count < 2 else { throw options.usage("standard input can be read only once") }
@@ -68,7 +68,7 @@ final class DownloadSource {
             if path.contains("://") {
                 throw options.usage("-i takes a list of URLs; to print the head, use --include or --head")
             }
-            let reader = try ListReader(path)
+            let reader = try ListReader(path, keepingDotSegments: options.keepsDotSegments)
             if let data = try reader.metalink() {
                 parts.append(.items(try DownloadList.metalink(data, reader.name)))
             } else {

@@ -19,6 +19,7 @@ final class ListReader {
     let name: String
     /// Whether the list can be read again.
     let isFile: Bool
+    private let keepsDotSegments: Bool
     private let descriptor: Int32
     /// The offset at which the list begins, because standard input may have been read before.
     private let start: off_t
@@ -36,8 +37,11 @@ final class ListReader {
     /// The time that an entry waits for its options, in milliseconds.
     private static let patience: Int32 = 250
 
-    /// - Parameter path: The path of the list, or `-` for standard input.
-    init(_ path: String) throws(ToolError) {
+    /// - Parameters:
+    ///   - path: The path of the list, or `-` for standard input.
+    ///   - keepsDotSegments: Whether dot segments in the paths of URLs are kept.
+    init(_ path: String, keepingDotSegments keepsDotSegments: Bool = false) throws(ToolError) {
+        self.keepsDotSegments = keepsDotSegments
         name = path == "-" ? "standard input" : Printable.line(path)
         descriptor = path == "-" ? STDIN_FILENO : Glibc.open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw .usage("cannot read --input-file \(name): \(SystemError().text)") }
@@ -98,8 +102,9 @@ final class ListReader {
             if text.utf8.first == UInt8(ascii: " ") || text.utf8.first == UInt8(ascii: "\t") {
                 guard open != nil else { throw .usage("\(name):\(line): an option without a URL before it") }
                 open?.options.append((line, words))
-            } else if let whole = open.replace(with: DownloadEntry(line: line, text: words)) {
-                return .entry(whole)
+            } else {
+                let entry = DownloadEntry(line: line, text: words, keepsDotSegments: keepsDotSegments)
+                if let whole = open.replace(with: entry) { return .entry(whole) }
             }
         }
     }

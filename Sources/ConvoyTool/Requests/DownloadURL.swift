@@ -33,7 +33,9 @@ enum DownloadURL {
     }
 
     /// Returns the URL of a string. A missing scheme defaults to https, or to http for this machine.
-    static func parse(_ text: String) throws(ToolError) -> URL {
+    ///
+    /// - Parameter keepsDotSegments: Whether dot segments in the path are kept.
+    static func parse(_ text: String, keepingDotSegments keepsDotSegments: Bool = false) throws(ToolError) -> URL {
         if isPlain(text), let url = URL(string: text) { return url }
         var shown: String { Printable.line(Shown.url(text)) }
         guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F }) else {
@@ -42,7 +44,7 @@ enum DownloadURL {
         guard let whole = withScheme(text) else {
             throw .usage("invalid URL '\(shown)': it must begin with http:// or https://")
         }
-        let url = URLReference.url(whole)
+        let url = URLReference.url(whole, keepingDotSegments: keepsDotSegments)
         let address: HTTPAddress
         do throws(HTTPAddress.Problem) {
             address = try HTTPAddress.reading(url?.absoluteString ?? whole)
@@ -86,4 +88,14 @@ enum DownloadURL {
 
     /// The schemes that, before a colon, are never mistaken for a host name.
     private static let others = ["mailto", "magnet", "data", "file", "javascript", "tel", "urn", "about"]
+}
+
+extension Options {
+    /// Whether dot segments in the paths of URLs are sent as written.
+    var keepsDotSegments: Bool { has("path-as-is") }
+
+    /// Returns the URL of a string that the user has given. See ``DownloadURL/parse(_:keepingDotSegments:)``.
+    func url(_ text: String) throws(ToolError) -> URL {
+        try DownloadURL.parse(text, keepingDotSegments: keepsDotSegments)
+    }
 }

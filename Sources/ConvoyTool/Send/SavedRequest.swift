@@ -52,7 +52,7 @@ enum SavedRequest {
     private static let texts = [
         "proxy", "noproxy", "unix-socket", "interface", "cacert", "crl-file", "cert", "key", "tls-min", "netrc-file",
     ]
-    private static let flags = ["insecure", "ipv4", "ipv6", "http1.1"]
+    private static let flags = ["insecure", "ipv4", "ipv6", "http1.0", "http1.1", "path-as-is"]
     private static let numbers = ["max-redirs", "connect-timeout", "max-time", "retry", "timeout"]
     /// The options that concern the output or are already in the draft.
     private static let own: Set<String> = [

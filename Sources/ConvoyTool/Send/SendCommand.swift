@@ -13,7 +13,7 @@ enum SendCommand {
         let captures = try pairs(of: "capture", options), expectations = try pairs(of: "expect", options)
         let display = try Display(options, printsBodies: true)
         var draft = try SendItems.draft(options, target), options = options
-        let url = try DownloadURL.parse(target.url)
+        let url = try options.url(target.url)
         let session = try SendSession(options, for: url)
         session?.apply(to: &draft, &options)
         for (key, value) in expectations { draft.expectations[key] = RequestDraft.value(value) }

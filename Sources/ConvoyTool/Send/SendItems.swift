@@ -48,8 +48,8 @@ enum SendItems {
     }
 
     static func draft(_ options: Options, _ target: Arguments) throws(ToolError) -> RequestDraft {
-        let url = try DownloadURL.parse(target.url)
-        var draft = RequestDraft(method: target.method, url: url.absoluteString)
+        var draft = RequestDraft(method: target.method, url: try options.url(target.url).absoluteString)
+        if options.keepsDotSegments { draft.others["path-as-is"] = true }
         var fields: [String] = [], body: JSON?
         var pairs: [(name: String, value: String)] = [], parts: [RequestDraft.Part] = []
         for argument in target.items {

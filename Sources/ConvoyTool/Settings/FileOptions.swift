@@ -53,7 +53,7 @@ struct FileOptions {
             return range
         }
         segments = try options.integer("segments", in: 1...64) ?? 1
-        mirrors = try options.all("mirror").map { text throws(ToolError) in try DownloadURL.parse(text) }
+        mirrors = try options.all("mirror").map { text throws(ToolError) in try options.url(text) }
         checksum = try options.value("checksum").map { text throws(ToolError) in try DownloadList.checksum(text) }
         checksumFile = options.value("checksum-file")
         if output?.isEmpty == true { throw options.usage("--output needs a file, or - for standard output") }

@@ -11,12 +11,14 @@ struct RouteOptions {
     private let maximumRedirects: Int?
     private let source: ConnectionSource?
     private let family: AddressGuard?
-    private let usesHTTP2: Bool
+    private let version: HTTPVersion
+    private let keepsDotSegments: Bool
 
     init(_ options: Options) throws(ToolError) {
         unixSocket = options.value("unix-socket")
         maximumRedirects = try options.integer("max-redirs", in: 0...1000)
-        usesHTTP2 = !options.has("http1.1")
+        version = options.has("http1.0") ? .http1_0 : options.has("http1.1") ? .http1_1 : .http2
+        keepsDotSegments = options.keepsDotSegments
         family =
             options.has("ipv4")
             ? AddressGuard(deny: Self.networks("::/0"))
@@ -55,7 +57,8 @@ struct RouteOptions {
     func apply(to configuration: inout ConnectionConfiguration) {
         if let proxy { configuration.proxy = proxy }
         if let family { configuration.addressGuard = family }
-        if !usesHTTP2 { configuration.usesHTTP2 = false }
+        if version != .http2 { configuration.maximumHTTPVersion = version }
+        if keepsDotSegments { configuration.keepsDotSegments = true }
         if !addresses.isEmpty { configuration.addressOverrides = addresses }
         if let source { configuration.connectionSource = source }
         if let unixSocket { configuration.unixSocket = unixSocket }
