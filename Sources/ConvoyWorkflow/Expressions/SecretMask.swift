@@ -7,7 +7,14 @@ import Foundation
 /// A mask that replaces secrets with `***` in everything that a run prints or writes. It replaces the values that were
 /// added, and values whose names identify them as secrets.
 public final class SecretMask: Sendable {
-    private let forms = Locked<[String]>([])
+    private struct State {
+        /// The secrets in all forms, longest first.
+        var forms: [String] = []
+        /// The secrets that were added in all forms, by their bytes.
+        var secrets: Set<ExactString> = []
+    }
+
+    private let state = Locked(State())
     /// The mask that this mask extends. Its secrets are replaced as well.
     private let parent: SecretMask?
     /// Whether values are masked because of their names.
@@ -24,8 +31,10 @@ public final class SecretMask: Sendable {
 
     /// Adds secrets, as they are and in their encoded forms in URLs, JSON, HTML and `Basic` logins.
     public func add(_ secrets: [String]) {
+        // Computing the forms takes much longer than looking up a secret, and most requests send the same ones.
+        let unknown = Set(secrets.filter { !$0.isEmpty }.map(ExactString.init)).filter { !hasAllForms(of: $0) }
         var new: Set<String> = []
-        for secret in secrets where !secret.isEmpty {
+        for secret in unknown.map(\.text) {
             new.insert(secret)
             new.insert(Escaping.url(secret))
             new.insert(Escaping.url(secret).replacing("%20", with: "+"))
@@ -36,14 +45,20 @@ public final class SecretMask: Sendable {
             new.insert(Data(secret.utf8).base64EncodedString())
             new.insert(secret.replacing("&", with: "&amp;").replacing("<", with: "&lt;").replacing(">", with: "&gt;"))
         }
-        add(new)
+        add(new, allFormsOf: unknown)
+    }
+
+    private func hasAllForms(of secret: ExactString) -> Bool {
+        parent?.hasAllForms(of: secret) == true || state.withLock { $0.secrets.contains(secret) }
     }
 
     /// Adds the secrets of another mask.
     package func add(from other: SecretMask) {
         if let parent = other.parent { add(from: parent) }
-        add(Set(other.forms.withLock { $0 }))
+        add(Set(other.forms))
     }
+
+    private var forms: [String] { state.withLock { $0.forms } }
 
     /// Adds values that are secrets because of their names. Short values are masked only next to their names.
     func add(named values: [String]) {
@@ -56,21 +71,40 @@ public final class SecretMask: Sendable {
 
     private static func escaped(_ text: String) -> String { String(JSON.string(text).description.dropFirst().dropLast()) }
 
-    private func add(_ new: Set<String>) {
+    private func add(_ new: Set<String>, allFormsOf secrets: Set<ExactString> = []) {
         guard !new.isEmpty else { return }
-        forms.withLock { forms in
-            guard !new.isSubset(of: forms) else { return }
+        state.withLock { state in
+            state.secrets.formUnion(secrets)
+            guard !new.isSubset(of: state.forms) else { return }
             // Put the longest forms first, because one form may be part of another.
-            forms = Set(forms).union(new).sorted { ($0.utf8.count, $0) > ($1.utf8.count, $1) }
+            state.forms = Set(state.forms).union(new).sorted { ($0.utf8.count, $0) > ($1.utf8.count, $1) }
         }
     }
 
     /// Returns a string with `***` for the secrets that were added.
     public func masked(_ text: String) -> String {
-        let forms = forms.withLock { $0 }
         var text = parent?.masked(text) ?? text
-        for form in forms where text.contains(form) { text = text.replacing(form, with: "***") }
+        // ASCII contains a form only if it contains its bytes, which are found much faster than its characters.
+        let isASCII = text.utf8.allSatisfy { $0 < 0x80 }
+        for form in forms where (!isASCII || Self.contains(form, in: &text)) && text.contains(form) {
+            text = text.replacing(form, with: "***")
+        }
         return text
+    }
+
+    private static func contains(_ form: String, in text: inout String) -> Bool {
+        var form = form
+        return text.withUTF8 { text in
+            form.withUTF8 { form in
+                guard let first = form.first else { return false }
+                var rest = text[...]
+                while let start = rest.firstIndex(of: first), text.count - start >= form.count {
+                    if text[start..<start + form.count].elementsEqual(form) { return true }
+                    rest = text[(start + 1)...]
+                }
+                return false
+            }
+        }
     }
 
     /// Returns a string from an external source with `***` for the secrets that were added and for those in its URLs.
@@ -115,19 +149,19 @@ public final class SecretMask: Sendable {
 
     /// Returns whether a string is a secret that was added.
     private func isSecret(_ text: String) -> Bool {
-        parent?.isSecret(text) == true || forms.withLock { $0.contains(text) }
+        parent?.isSecret(text) == true || forms.contains(text)
     }
 
     /// Returns whether bytes contain a secret.
     func finds(in data: Data) -> Bool {
         parent?.finds(in: data) == true
-            || forms.withLock { $0 }.contains { ByteSearch.contains(Data($0.utf8), in: data) }
+            || forms.contains { ByteSearch.contains(Data($0.utf8), in: data) }
     }
 
     /// Returns whether a value contains a secret.
     func finds(in json: JSON) -> Bool {
         if parent?.finds(in: json) == true { return true }
-        let forms = forms.withLock { $0 }
+        let forms = forms
         return Self.texts(of: json).contains { text in forms.contains { text.contains($0) } }
     }
 

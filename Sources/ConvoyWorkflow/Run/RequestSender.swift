@@ -67,9 +67,10 @@ struct RequestSender {
         outcome.bytes += length
         return ReceivedResponse(
             status: operation.statusCode, fields: operation.responseHead?.fields ?? [],
-            url: operation.response?.url ?? operation.request.url, body: hasFile ? nil : operation.responseData ?? Data(),
+            url: operation.responseHead?.url ?? operation.request.url,
+            body: hasFile ? nil : operation.responseData ?? Data(),
             file: hasFile ? file : nil, byteCount: length, seconds: seconds, cookies: operation.cookieStore,
-            label: operation.response?.textEncodingName, version: operation.responseHead?.httpVersion ?? "HTTP/1.1",
+            label: charset(of: operation), version: operation.responseHead?.httpVersion ?? "HTTP/1.1",
             redirects: operation.redirects, address: operation.metrics?.transactions.last?.remoteAddress)
     }
 
@@ -164,6 +165,13 @@ struct RequestSender {
     }
 
     // MARK: The end
+
+    /// Returns the charset that the response specifies, or nil.
+    private func charset(of operation: HTTPRequestOperation) -> String? {
+        // Creating Foundation's response takes a tenth of the time for a request.
+        guard operation.responseHead?["Content-Type"]?.lowercased().contains("charset") == true else { return nil }
+        return operation.response?.textEncodingName
+    }
 
     /// Enqueues an operation when the limits of the request allow it, and waits until it has finished.
     private func finish(_ operation: HTTPRequestOperation) async throws {

@@ -205,4 +205,22 @@ import Testing
         for mask in [first, second] { all.add(from: mask) }
         #expect(all.masked("4711ab-9921 and 4711ab") == "*** and ***")
     }
+
+    @Test func `equal secrets in different Unicode forms are replaced in all encodings`() {
+        let secrets = ["caf\u{E9}-4711", "cafe\u{301}-4711"]
+        let (run, item) = (SecretMask(), SecretMask())
+        for mask in [run, SecretMask(extending: run), item] {
+            for secret in secrets { mask.add([secret]) }
+            for secret in secrets {
+                let encoded = [secret, Escaping.url(secret), Data(secret.utf8).base64EncodedString()]
+                for text in encoded { #expect(mask.masked("a \(text) b") == "a *** b") }
+            }
+        }
+        // A mask that extends another one adds nothing to it.
+        let (parent, other) = (SecretMask(), "b4711-secret")
+        SecretMask(extending: parent).add([other])
+        #expect(parent.masked(other) == other)
+        parent.add([other])
+        #expect(parent.masked("\(other) \u{20AC} \(Data(other.utf8).base64EncodedString())") == "*** \u{20AC} ***")
+    }
 }
