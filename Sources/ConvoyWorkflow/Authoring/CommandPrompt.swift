@@ -1,8 +1,27 @@
 /// A reader for commands in the syntax of the Windows command prompt, as browsers copy them with "Copy as cURL (cmd)".
 enum CommandPrompt {
     /// Returns whether a string has the escapes of the command prompt: a caret before a quote or at the end of a line.
+    /// Within the quotes of a POSIX shell, a caret is an ordinary character.
     static func isUsed(in text: String) -> Bool {
-        text.contains("^\"") || text.contains(" ^\n") || text.contains(" ^\r\n")
+        let text = Array(text)
+        var quote: Character?, keepsBackslashes = false, isEscaped = false
+        for (index, character) in text.enumerated() {
+            let previous = index > 0 ? text[index - 1] : " "
+            if isEscaped {
+                isEscaped = false
+            } else if character == "\\", quote == nil || !keepsBackslashes {
+                isEscaped = true
+            } else if let open = quote {
+                if character == open { quote = nil }
+            } else if character == "\"" || character == "'" {
+                if character == "\"", previous == "^" { return true }
+                quote = character
+                keepsBackslashes = character == "'" && previous != "$"
+            } else if character.isNewline, previous == "^", index > 1, text[index - 2] == " " {
+                return true
+            }
+        }
+        return false
     }
 
     /// Returns the words of a command. Carets are removed. Quotes are then interpreted as in the C library of Windows.

@@ -121,6 +121,16 @@ import Testing
             "curl ^\"http://a.test/?a=b^&c^\" ^\n  -H ^\"X: 100^%^\" ^\n  --data-raw ^\"^{^\\^\"a^\\^\":1^}^\" -H \"Content-Type: application/json\"",
             "post: http://a.test/?a=b&c\nheaders:\n  X: \"100%\"\njson: {\"a\":1}\n"
         ),
+        (
+            "curl \"http://a.test/it's\" ^\r\n  -H \"X: a\" ^\r\n  -H \"Y: 'b\"",
+            "get: \"http://a.test/it's\"\nheaders:\n  X: a\n  Y: \"'b\"\n"
+        ),
+        ("curl a.test -H 'X: \"^\"'", "get: http://a.test\nheaders:\n  X: \"\\\"^\\\"\"\n"),
+        ("curl a.test -H $'X: \\'^\"' -H \"Y: \\\"^\"", "get: http://a.test\nheaders:\n  X: \"'^\\\"\"\n  Y: \"\\\"^\"\n"),
+        (
+            "curl a.test -H 'Content-Type: text/x' -d 'a ^\nb \\'",
+            "post: http://a.test\nheaders:\n  Content-Type: text/x\ntext: \"a ^\\nb \\\\\"\n"
+        ),
         ("$ curl a.test", "get: http://a.test\n"), ("ada@host:~$ sudo curl.exe a.test", "get: http://a.test\n"),
         (
             "curl a.test | jq .secret > out.json",

@@ -336,7 +336,7 @@ extension FuzzSubject {
             seeds: [
                 "POST\nhttps://example.com/a?b=c\nContent-Type: application/json\nX-It's: \"a\"\n\n{\"a\": \"it's\"}",
                 "GET\nhttp://h:8080/[1-3]{a,b}\nAccept: *\n", "HEAD\nhttps://h/\n",
-                "PUT\nhttps://h/\nExpect: x\n\n@a\n-b\u{1}",
+                "PUT\nhttps://h/\nExpect: x\n\n@a\n-b\u{1}", "POST\nhttps://h/\nX: \"^\"\n\n\"^\" ^\n",
             ]
         ) { bytes in
             let head = bytes.split(separator: 0x0A, maxSplits: 2, omittingEmptySubsequences: false)
