@@ -312,13 +312,29 @@ extension DownloadOperation {
     }
 
     static func isCompressedFile(_ url: URL?) -> Bool {
-        // Many URLs have no extension. This check is faster than Foundation's.
-        guard let url,
-            url.absoluteString.utf8.reversed().prefix(while: { $0 != UInt8(ascii: "/") })
-                .contains(where: {
-                    [UInt8(ascii: "."), UInt8(ascii: "%"), UInt8(ascii: "?"), UInt8(ascii: "#")].contains($0)
-                })
-        else { return false }
-        return ["gz", "tgz", "taz", "svgz", "z", "br", "zst", "tzst", "deb"].contains(url.pathExtension.lowercased())
+        guard let url else { return false }
+        var text = url.absoluteString
+        let fileExtension = text.withUTF8 { plainExtension(of: $0) } ?? url.pathExtension.lowercased()
+        return compressedExtensions.contains(fileExtension)
+    }
+
+    private static let compressedExtensions: Set = ["gz", "tgz", "taz", "svgz", "z", "br", "zst", "tzst", "deb"]
+
+    /// Returns the extension of a URL's last path component, in lower case and empty if it is long. Returns nil if the
+    /// component cannot be found without parsing the URL. Much faster than Foundation.
+    private static func plainExtension(of url: UnsafeBufferPointer<UInt8>) -> String? {
+        var (index, dot) = (url.count, url.count)
+        while index > 0, url[index - 1] != UInt8(ascii: "/") {
+            index -= 1
+            switch url[index] {
+            case UInt8(ascii: "%"), UInt8(ascii: "?"), UInt8(ascii: "#"): return nil
+            case UInt8(ascii: ".") where dot == url.count: dot = index
+            default: break
+            }
+        }
+        // The component may be a host or a hidden file.
+        guard index > 1, url[index - 2] != UInt8(ascii: "/"), dot > index else { return dot == url.count ? "" : nil }
+        let fileExtension = url[dot...].dropFirst()
+        return fileExtension.count > 4 ? "" : String(decoding: fileExtension.map(ASCII.lowercased), as: UTF8.self)
     }
 }

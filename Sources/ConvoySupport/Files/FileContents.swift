@@ -57,13 +57,15 @@ package enum PathText {
     /// Returns the path of a file URL, or nil for other URLs and for directory URLs. Faster than Foundation if no
     /// percent-decoding is needed, which is the common case.
     package static func path(ofFile url: URL) -> String? {
-        let text = url.absoluteString.utf8
-        let scheme = "file://".utf8
-        guard text.starts(with: scheme), case let path = text.dropFirst(scheme.count), path.first == slash,
-            path.last != slash, path.last != UInt8(ascii: "."),
-            !path.contains(where: { $0 == UInt8(ascii: "%") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") })
-        else { return url.isFileURL && !url.hasDirectoryPath ? url.path : nil }
-        return String(decoding: path, as: UTF8.self)
+        var text = url.absoluteString
+        let plain = text.withUTF8 { text -> String? in
+            guard text.count > 8, let start = text.baseAddress, memcmp(start, "file:///", 8) == 0,
+                text.last != slash, text.last != UInt8(ascii: "."),
+                !text.contains(where: { $0 == UInt8(ascii: "%") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") })
+            else { return nil }
+            return String(decoding: text[7...], as: UTF8.self)
+        }
+        return plain ?? (url.isFileURL && !url.hasDirectoryPath ? url.path : nil)
     }
 
     /// Returns the directory that contains the last component, or `.` for a path without slashes.
