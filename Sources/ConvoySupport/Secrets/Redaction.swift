@@ -248,9 +248,10 @@ package enum URLUserInfo {
     /// Returns the decoded user name and password, as bytes, or nil if the URL has no user information. The password is
     /// nil if the user information contains no colon.
     package static func parts(of url: String) -> (user: [UInt8], password: [UInt8]?)? {
-        guard let authority = URLParts(Array(url.utf8)[...]).authority, let at = authority.lastIndex(of: separator) else {
-            return nil
-        }
+        // Fast path, as above.
+        guard url.utf8.contains(separator), let authority = URLParts(Array(url.utf8)[...]).authority,
+            let at = authority.lastIndex(of: separator)
+        else { return nil }
         let userInfo = authority[..<at]
         let colon = userInfo.firstIndex(of: UInt8(ascii: ":")) ?? at
         return (

@@ -39,19 +39,17 @@ enum Directories {
     ///   - replaces: Whether an existing file may be replaced. Directories, devices and pipes are never replaced.
     static func checkIsFree(_ path: String, partial: String?, replaces: Bool, see hint: String = "--force") throws(ToolError)
     {
-        for name in [path, partial].compactMap(\.self) {
-            guard let kind = kind(of: name) else { continue }
-            guard replaces else {
-                throw name == path ? FileProblem.exists(path, see: hint) : FileProblem.partialExists(name)
-            }
+        if let kind = kind(of: path) {
+            guard replaces else { throw FileProblem.exists(path, see: hint) }
             // A symbolic link itself is replaced; its target is kept.
-            guard kind == S_IFREG || kind == S_IFLNK && name == path else {
-                throw .disk("\(Printable.line(name)) is not a file")
-            }
+            guard kind == S_IFREG || kind == S_IFLNK else { throw .disk("\(Printable.line(path)) is not a file") }
+        }
+        if let partial, let kind = kind(of: partial) {
+            guard replaces else { throw FileProblem.partialExists(partial) }
+            guard kind == S_IFREG else { throw .disk("\(Printable.line(partial)) is not a file") }
         }
         try checkLength(of: path)
-        let longest = FileNames.companions(of: path).map(\.utf8.count).max() ?? 0
-        guard longest < Int(PATH_MAX) else {
+        guard path.utf8.count + FileNames.longestCompanionSuffix < Int(PATH_MAX) else {
             throw .disk("cannot create \(Printable.line(path)): \(SystemError(code: ENAMETOOLONG).text)")
         }
     }

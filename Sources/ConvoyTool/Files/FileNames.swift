@@ -14,6 +14,7 @@ enum FileNames {
     static func companions(of name: String) -> [String] { companionSuffixes.map { name + $0 } }
 
     static let companionSuffixes = [".part"] + PartialPaths.suffixes
+    static let longestCompanionSuffix = companionSuffixes.map(\.utf8.count).max() ?? 0
 
     /// Returns the last path component of a URL as a file name, or "index.html" if the path ends in a slash.
     static func name(for url: URL) -> String {
@@ -97,6 +98,8 @@ enum FileNames {
 /// An allocator of unique names for the files of one run, including their partial files.
 struct FileNameAllocator {
     private var taken: Set<String> = []
+    /// Whether a taken name could be that of a companion of another file.
+    private var hasCompanionNames = false
     /// The last number that was tried for each name that was already taken. All lower numbers are taken.
     private var numbers: [String: Int] = [:]
 
@@ -118,13 +121,16 @@ struct FileNameAllocator {
     }
 
     /// Reserves a name that must not be changed.
-    mutating func keep(_ name: String) { taken.insert(name) }
+    mutating func keep(_ name: String) {
+        taken.insert(name)
+        if FileNames.companionSuffixes.contains(where: name.hasSuffix) { hasCompanionNames = true }
+    }
 
     /// Returns whether neither the file nor its partial files would have a name that is already taken.
     func isFree(_ name: String) -> Bool {
         if taken.contains(name) { return false }
         for suffix in FileNames.companionSuffixes {
-            if taken.contains(name + suffix) { return false }
+            if hasCompanionNames, taken.contains(name + suffix) { return false }
             guard name.hasSuffix(suffix) else { continue }
             if taken.contains(String(name.dropLast(suffix.count))) { return false }
         }

@@ -8,6 +8,12 @@ import FoundationNetworking
 struct Headers {
     private var serializer = HTTPRequestSerializer()
     private var fields: [String: String?] = [:]
+    /// The fields and the timeout of a request with these headers, which all requests share.
+    private var model = Model()
+
+    private final class Model: Sendable {
+        let values = Locked<(fields: [String: String]?, timeout: TimeInterval)?>(nil)
+    }
 
     init(_ options: Options) throws(ToolError) {
         Self.setDefaults(&serializer)
@@ -24,7 +30,9 @@ struct Headers {
 
     /// Returns these headers with further headers added.
     func adding(_ texts: [String]) throws(ToolError) -> Headers {
+        if texts.isEmpty { return self }
         var headers = self
+        headers.model = Model()
         for text in texts { try headers.add(text) }
         return headers
     }
@@ -100,8 +108,16 @@ struct Headers {
     /// Returns a GET request for the URL, without its user name and password. A header that cannot be sent is a usage error.
     func request(for url: URL) throws(ToolError) -> URLRequest {
         let url = try Login.taken(from: url)?.url ?? url
+        // Setting all fields at once takes a third of the time of a serializer.
+        if let values = model.values.withLock({ $0 }) {
+            var request = URLRequest(url: url, timeoutInterval: values.timeout)
+            request.allHTTPHeaderFields = values.fields
+            return request
+        }
         do {
-            return try serializer.request(method: .get, url: url, parameters: nil, headers: fields)
+            let request = try serializer.request(method: .get, url: url, parameters: nil, headers: fields)
+            model.values.withLock { $0 = (request.allHTTPHeaderFields, request.timeoutInterval) }
+            return request
         } catch {
             throw .usage(ErrorText.line(for: error))
         }
