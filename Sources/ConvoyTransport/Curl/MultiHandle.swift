@@ -310,6 +310,8 @@ final class MultiHandle: FileEventHandler, RunLoopDriver, @unchecked Sendable {
     func leaveThread() { RefusedStreams.enter(nil) }
 
     /// Makes libcurl connect or send. A transfer that has already ended is reported on the loop's thread.
+    ///
+    /// The calling thread may not block SIGPIPE, but libcurl sends with `MSG_NOSIGNAL`, also over TLS.
     func beginInPlace() -> Bool {
         if needsTimeoutAction {
             needsTimeoutAction = false

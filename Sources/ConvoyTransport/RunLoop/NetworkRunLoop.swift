@@ -90,9 +90,13 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     /// Runs a task on the loop's thread, after earlier blocks. If the thread sleeps and the driver is idle, the calling
     /// thread runs the task itself: waking the other thread would take longer than the task. The task must not block,
-    /// and the caller must hold no lock that it needs.
+    /// and the caller must hold no lock that it needs. Other run loops' threads never run it.
     func performInPlace(_ task: LoopTask) {
-        if isAsleep.load(ordering: .relaxed), ownership.withLockIfAvailable({ run(task, until: $0) }) == true { return }
+        if isAsleep.load(ordering: .relaxed), DeferredWakeups.current == nil,
+            ownership.withLockIfAvailable({ run(task, until: $0) }) == true
+        {
+            return
+        }
         hand(over: task)
     }
 
@@ -190,9 +194,10 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// Runs a task on the calling thread, which has become the owner. Returns false, without running it, if the loop's
     /// thread is needed.
     private func run(_ task: LoopTask, until wakeTime: MonotonicTime) -> Bool {
-        // The thread may have been woken, and earlier tasks must run first.
+        // The thread may have been woken, and earlier tasks and events must be handled first: a connection on which an
+        // event is pending may be dead.
         guard let driver, driver.isIdle, isAsleep.load(ordering: .sequentiallyConsistent),
-            !hasItems.load(ordering: .sequentiallyConsistent), !isStopped.load(ordering: .relaxed)
+            !hasItems.load(ordering: .sequentiallyConsistent), !isStopped.load(ordering: .relaxed), !poller.hasEvents
         else { return false }
         let thread = owner.load(ordering: .relaxed)
         adoptThread()

@@ -99,6 +99,12 @@ final class Poller {
         return max(0, Int(epoll_wait(epoll, events, Int32(ready.count), milliseconds)))
     }
 
+    /// Whether any descriptor is ready. Can be read while another thread waits, which will find the same descriptors.
+    var hasEvents: Bool {
+        var event = epoll_event()
+        return epoll_wait(epoll, &event, 1, 0) > 0
+    }
+
     /// Reports the ready descriptors that the last wait has found.
     ///
     /// A report may change the watched descriptors and events. The same call then reports only events that are still

@@ -3,6 +3,7 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
+import Synchronization
 import Testing
 
 @testable import ConvoyTransport
@@ -14,13 +15,13 @@ import Testing
         // Used by the owner of the loop, but for `isIdle`, which is set before the loop runs.
         var isIdle = true
         var isIncomplete = false
-        var turns = 0
+        let turns = Atomic(0)
         var entered = 0
 
         func enterThread() { entered += 1 }
         func leaveThread() { entered -= 1 }
         func beginInPlace() -> Bool { isIncomplete }
-        func endTurn() { turns += 1 }
+        func endTurn() { turns.add(1, ordering: .relaxed) }
     }
 
     /// A run loop on its own thread, with a driver.
@@ -88,13 +89,9 @@ import Testing
         let running = try Running(driver)
         for _ in 0..<20 {
             let turns = Locked(0)
-            try eventually { running.begin { turns.withLock { $0 = driver.turns } } }
-            try eventually {
-                let now = Locked(0)
-                running.loop.perform { now.withLock { $0 = driver.turns } }
-                usleep(1000)
-                return now.withLock { $0 } > turns.withLock { $0 }
-            }
+            // The loop sleeps while the task runs, so the next turn is caused by what the task has left.
+            try eventually { running.begin { turns.withLock { $0 = driver.turns.load(ordering: .relaxed) } } }
+            try eventually { driver.turns.load(ordering: .relaxed) > turns.withLock { $0 } }
         }
         running.stop()
     }
@@ -122,6 +119,68 @@ import Testing
             #expect(hasFired.wait(timeout: .now() + 100) == .success)
         }
         running.stop()
+    }
+
+    @Test func `the thread of another loop hands its tasks over and remains a network thread`() throws {
+        let (first, second) = (try Running(), try Running())
+        try eventually { second.begin() }
+        for _ in 0..<20 {
+            let results = Locked<[Bool]>([])
+            let isDone = DispatchSemaphore(value: 0)
+            first.loop.perform {
+                let caller = UInt(pthread_self())
+                second.loop.performInPlace(
+                    .block {
+                        results.withLock { $0.append(UInt(pthread_self()) != caller) }
+                        isDone.signal()
+                    })
+                results.withLock { $0.append(NetworkThread.isCurrent) }
+                isDone.signal()
+            }
+            for _ in 0..<2 { #expect(isDone.wait(timeout: .now() + 100) == .success) }
+            #expect(results.withLock { $0 } == [true, true])
+        }
+        first.stop()
+        second.stop()
+    }
+
+    @Test func `pending events are handled before a task runs in place`() throws {
+        let running = try Running()
+        let loop = running.loop
+        for _ in 0..<50 {
+            var ends: [Int32] = [-1, -1]
+            try #require(pipe(&ends) == 0)
+            let (readEnd, writeEnd) = (ends[0], ends[1])
+            let order = Locked<[String]>([])
+            let isDone = DispatchSemaphore(value: 0)
+            loop.perform {
+                let reader = Reader { descriptor in
+                    order.withLock { $0.append("event") }
+                    try? loop.unwatch(descriptor)
+                }
+                try? loop.watch(readEnd, for: .readable, handler: reader)
+                isDone.signal()
+            }
+            #expect(isDone.wait(timeout: .now() + 100) == .success)
+            try eventually { running.begin() }
+            write(writeEnd, "x", 1)
+            loop.performInPlace(
+                .block {
+                    order.withLock { $0.append("task") }
+                    isDone.signal()
+                })
+            #expect(isDone.wait(timeout: .now() + 100) == .success)
+            #expect(order.withLock { $0 } == ["event", "task"])
+            close(readEnd)
+            close(writeEnd)
+        }
+        running.stop()
+    }
+
+    private final class Reader: FileEventHandler {
+        let read: (Int32) -> Void
+        init(_ read: @escaping (Int32) -> Void) { self.read = read }
+        func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents) { read(descriptor) }
     }
 
     @Test func `tasks and blocks of many threads run one at a time, those of each thread in order`() throws {
