@@ -59,6 +59,8 @@ package struct WorkStanding: Sendable, Hashable {
         /// An operation of a ``DownloadQueue`` begins, or continues after a pause or a delay, with the given number of new
         /// attempts. The operation exists as long as the entry, so it does not wait for a claim.
         case start(worker: UUID, attempts: Int)
+        /// An operation of a ``DownloadQueue`` pauses. It may keep its connection, so its request may have been sent.
+        case hold
         case report(WorkReport)
         case release(worker: UUID, lease: Int64)
         case expire
@@ -149,6 +151,7 @@ package struct WorkStanding: Sendable, Hashable {
             hasBegun = true
             due = 0
             attempts = attempts.addingReportingOverflow(count).partialValue
+        case .hold: state = .paused
         case .report(let report):
             guard state == .leased, lease == report.lease, worker == report.worker else { return false }
             conclude(report, now)
@@ -275,7 +278,7 @@ extension WorkStanding.Change {
         case .reschedule: .reschedule
         case .cancel: .cancel
         case .retry: .retry
-        case .pause: .pause
+        case .hold, .pause: .pause
         case .resume: .resume
         }
     }

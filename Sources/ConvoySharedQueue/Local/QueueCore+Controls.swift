@@ -40,7 +40,7 @@ extension QueueCore {
             guard let record = state.table[id], !record.isNew else { return .unknownEntry(id) }
             guard !record.isOver else { return nil }
             state.pauses += 1
-            state.table.change(id) { $0.standing.apply(isPaused ? .pause : .resume, now: QueueTable.now) }
+            state.table.change(id) { $0.standing.apply(isPaused ? .hold : .resume, now: QueueTable.now) }
             return nil
         }
         if let error { throw error }
@@ -146,12 +146,15 @@ extension QueueCore {
         guard !record.isBlocked else { return update { state in forgetFailedDependencies(of: id, &state) } }
         let operation = try makeOperation(record, secrets: state.withLock { $0.secrets[id] ?? [] })
         prepare(operation, record)
-        let isCurrent = update { state -> Bool in
-            guard state.table[id]?.standing.state == .failed, state.operations[id] == nil else { return false }
+        let (isCurrent, unstarted) = update { state -> (Bool, (any QueuedOperation)?) in
+            guard state.table[id]?.standing.state == .failed else { return (false, nil) }
+            // A dependency has just failed, so the operation has not been finished yet.
+            let unstarted = state.operations.removeValue(forKey: id)
             forgetFailedDependencies(of: id, &state)
             state.table.change(id) { $0.retry() }
-            return true
+            return (true, unstarted)
         }
+        if let unstarted { endUnstarted(unstarted, because: .dependencyFailed(id)) }
         guard isCurrent else { return endUnstarted(operation) }
         attach([(id, operation)])
     }
@@ -247,7 +250,7 @@ extension QueueCore {
         if state.isClosing { throw .closed }
         let ids = Set(new.map(\.record.id))
         for entry in new.map(\.record) {
-            if state.table[entry.id] != nil { throw .duplicate(entry.id) }
+            if state.table[entry.id] != nil || state.unreadable.contains(entry.id) { throw .duplicate(entry.id) }
             for dependency in entry.dependencies where !ids.contains(dependency) {
                 // Storing an entry that is being enqueued may still fail.
                 guard let record = state.table[dependency], !record.isNew else {

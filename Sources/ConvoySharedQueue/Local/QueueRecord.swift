@@ -89,7 +89,7 @@ extension QueueRecord {
         let isPaused = standing.state == .paused
         start(worker, attempts: max(0, attempts))
         // The entry was paused just when its operation began, which will be paused as well.
-        if isPaused { standing.apply(.pause, now: QueueTable.now) }
+        if isPaused { standing.apply(.hold, now: QueueTable.now) }
     }
 
     private mutating func start(_ worker: UUID, attempts: Int) {
@@ -147,6 +147,12 @@ extension QueueRecord {
             return end(.succeeded, worker)
         }
         progress.file = nil
+        if standing.state != .leased, standing.hasBegun, !standing.sendsAgain {
+            // The operation was paused after its request may have been sent.
+            end(.failed, worker, error: WorkStanding.unknownOutcome)
+            standing.hasBegun = true
+            return
+        }
         takeBack()
         if !isOver, let body = request.body, !bodies.contains(body) {
             end(.failed, worker, error: DownloadQueueError.bodyMissing(id).description)

@@ -15,7 +15,7 @@ final class QueueStore {
     private static let rowLimit = 1000
 
     init(path: String) throws(DatabaseError) {
-        database = try SQLiteWorkDatabase(path: path, schema: Self.schema)
+        database = try SQLiteWorkDatabase(path: path, schema: Self.schema, busyTimeout: 5)
         store = WorkStore(database)
         // Damage or another program may have left no room for the sequence numbers of later entries.
         while try database.database.run(
@@ -24,6 +24,11 @@ final class QueueStore {
             WHERE sequence = (SELECT min(sequence) FROM entry WHERE sequence > ?1)
             """, [.integer(Int64(1) << 62)]) > 0
         {}
+        try database.database.execute(
+            """
+            UPDATE sqlite_sequence SET seq = (SELECT coalesce(max(sequence), 0) FROM entry)
+            WHERE name = 'entry' AND seq > \(Int64(1) << 62)
+            """)
     }
 
     // MARK: Reading

@@ -20,8 +20,10 @@ final class SQLiteWorkDatabase: WorkDatabase {
     }
 
     /// Opens a database without a clock, whose schema includes that of a shared queue.
-    init(path: String, schema: DatabaseSchema) throws(DatabaseError) {
-        database = try Database(path: path, schema: schema, busyTimeout: 30)
+    ///
+    /// - Parameter busyTimeout: The maximum time to wait for other connections, in seconds.
+    init(path: String, schema: DatabaseSchema, busyTimeout: TimeInterval = 30) throws(DatabaseError) {
+        database = try Database(path: path, schema: schema, busyTimeout: busyTimeout)
         // Enqueued entries must survive a power failure, and removed ones must leave no traces.
         try database.execute("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON")
         try database.addUnhexed()

@@ -66,6 +66,24 @@ struct DownloadQueueDependencyTests {
         #expect(try fixture.open().entries.map(\.dependencies) == [[], []])
     }
 
+    @Test func `an entry can be retried as soon as its failure is reported`() async throws {
+        for _ in 0..<20 {
+            let queue = try fixture.open()
+            queue.start()
+            let (first, second) = pair(.fail)
+            let updates = queue.updates
+            try await queue.enqueue([first, second])
+            for await entry in updates where entry.id == second.id && entry.state == .failed {
+                try queue.retry(second.id)
+                break
+            }
+            try await queue.waitUntilAllFinished()
+            #expect(queue.states == [.failed, .finished])
+            for id in [first.id, second.id] { try queue.cancel(id) }
+            await queue.close()
+        }
+    }
+
     @Test func `an entry can run despite a failed dependency`() async throws {
         let queue = try fixture.open()
         queue.start()

@@ -37,6 +37,23 @@ import Testing
         #expect(table.ordered.map(\.sequence) == table.ordered.map(\.sequence).sorted())
     }
 
+    @Test(arguments: [true, false])
+    func `a request that may have been sent before a pause is sent again only if that is allowed`(sendsAgain: Bool) throws {
+        let directory = try TemporaryDirectory()
+        var record = Self.record([], .hold)
+        record.standing.sendsAgain = sendsAgain
+        record.begin(Self.worker, attempts: 1)
+        record.standing.apply(.hold, now: 2)
+        #expect(record.state == .paused)
+        // The entry may be resumed just before the process ends.
+        var resumed = record
+        resumed.standing.apply(.resume, now: 3)
+        for var restored in [record, resumed] {
+            restored.comeBack(UUID(), try BodyFolder(directory.url.path))
+            #expect((restored.state == .outcomeUnknown) == !sendsAgain)
+        }
+    }
+
     @Test(arguments: 0..<8) func `each entry follows its dependencies`(number: Int) {
         var random = SplitMix64(seed: 0x5EED &+ UInt64(number)), table = QueueTable(), ids: [UUID] = []
         for _ in 0..<150 {
