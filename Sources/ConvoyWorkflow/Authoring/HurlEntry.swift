@@ -77,9 +77,17 @@ struct HurlEntry {
             if let count = Int(option.value), count >= 0 { draft.others["max-redirs"] = .number(JSONNumber(count)) }
         case "insecure", "ipv4", "ipv6", "path-as-is": draft.others[option.name] = .bool(option.value == "true")
         case "http1.0", "http1.1", "http2":
-            // The last of these options counts.
+            // The last of these options counts. A version that is not wanted selects the one below it.
+            let isWanted = option.value == "true"
+            let key: String? =
+                switch option.name {
+                case "http2": isWanted ? nil : "http1.1"
+                case "http1.1": isWanted ? "http1.1" : "http1.0"
+                default: isWanted ? "http1.0" : nil
+                }
+            guard isWanted || option.name != "http1.0" else { return }
             for name in ["http1.0", "http1.1"] { draft.others.removeValue(forKey: name) }
-            if option.value == "true", option.name != "http2" { draft.others[option.name] = true }
+            if let key { draft.others[key] = true }
         case "user":
             let pair = value.split(separator: ":" as Character, maxSplits: 1, omittingEmptySubsequences: false).map(
                 String.init)

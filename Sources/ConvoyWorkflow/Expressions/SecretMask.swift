@@ -10,6 +10,8 @@ public final class SecretMask: Sendable {
     private struct State {
         /// The secrets in all forms, longest first.
         var forms: [String] = []
+        /// The same forms, by their bytes: forms that are canonically equivalent are different.
+        var known: Set<ExactString> = []
         /// The secrets that were added in all forms, by their bytes.
         var secrets: Set<ExactString> = []
     }
@@ -33,19 +35,19 @@ public final class SecretMask: Sendable {
     public func add(_ secrets: [String]) {
         // Computing the forms takes much longer than looking up a secret, and most requests send the same ones.
         let unknown = Set(secrets.filter { !$0.isEmpty }.map(ExactString.init)).filter { !hasAllForms(of: $0) }
-        var new: Set<String> = []
+        var new: [String] = []
         for secret in unknown.map(\.text) {
-            new.insert(secret)
-            new.insert(Escaping.url(secret))
-            new.insert(Escaping.url(secret).replacing("%20", with: "+"))
+            new.append(secret)
+            new.append(Escaping.url(secret))
+            new.append(Escaping.url(secret).replacing("%20", with: "+"))
             // A server may echo JSON within JSON.
             let json = Self.escaped(secret)
-            new.formUnion([json, json.replacing("/", with: "\\/"), Self.escaped(json)])
-            new.insert(String(quoted(secret, isCut: false).dropFirst().dropLast()))
-            new.insert(Data(secret.utf8).base64EncodedString())
-            new.insert(secret.replacing("&", with: "&amp;").replacing("<", with: "&lt;").replacing(">", with: "&gt;"))
+            new.append(contentsOf: [json, json.replacing("/", with: "\\/"), Self.escaped(json)])
+            new.append(String(quoted(secret, isCut: false).dropFirst().dropLast()))
+            new.append(Data(secret.utf8).base64EncodedString())
+            new.append(secret.replacing("&", with: "&amp;").replacing("<", with: "&lt;").replacing(">", with: "&gt;"))
         }
-        add(new, allFormsOf: unknown)
+        add(Set(new.map(ExactString.init)), allFormsOf: unknown)
     }
 
     private func hasAllForms(of secret: ExactString) -> Bool {
@@ -55,7 +57,7 @@ public final class SecretMask: Sendable {
     /// Adds the secrets of another mask.
     package func add(from other: SecretMask) {
         if let parent = other.parent { add(from: parent) }
-        add(Set(other.forms))
+        add(Set(other.forms.map(ExactString.init)))
     }
 
     private var forms: [String] { state.withLock { $0.forms } }
@@ -67,17 +69,19 @@ public final class SecretMask: Sendable {
     }
 
     /// Adds a string that is a secret in exactly this form.
-    func add(exactly secret: String) { add([secret] as Set) }
+    func add(exactly secret: String) { add([ExactString(secret)] as Set) }
 
     private static func escaped(_ text: String) -> String { String(JSON.string(text).description.dropFirst().dropLast()) }
 
-    private func add(_ new: Set<String>, allFormsOf secrets: Set<ExactString> = []) {
+    private func add(_ new: Set<ExactString>, allFormsOf secrets: Set<ExactString> = []) {
         guard !new.isEmpty else { return }
         state.withLock { state in
             state.secrets.formUnion(secrets)
-            guard !new.isSubset(of: state.forms) else { return }
+            let new = new.subtracting(state.known)
+            guard !new.isEmpty else { return }
+            state.known.formUnion(new)
             // Put the longest forms first, because one form may be part of another.
-            state.forms = Set(state.forms).union(new).sorted { ($0.utf8.count, $0) > ($1.utf8.count, $1) }
+            state.forms = state.known.map(\.text).sorted { ($0.utf8.count, $0) > ($1.utf8.count, $1) }
         }
     }
 

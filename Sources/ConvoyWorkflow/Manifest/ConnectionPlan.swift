@@ -187,9 +187,16 @@ struct ConnectionPlan: Sendable {
             changes.append { $0.unixSocket = path }
         }
         for (key, version) in [("http1.0", HTTPVersion.http1_0), ("http1.1", .http1_1)] {
-            if let value = fields[key], try value.bool(key) { changes.append { $0.maximumHTTPVersion = version } }
+            guard let value = fields[key] else { continue }
+            if try value.bool(key) {
+                changes.append { $0.maximumHTTPVersion = version }
+            } else {
+                // Undo the default of the manifest.
+                changes.append { if $0.maximumHTTPVersion == version { $0.maximumHTTPVersion = .http2 } }
+            }
         }
-        if let value = fields["http1.0"], fields["http1.1"] != nil {
+        if let value = fields["http1.0"], let other = fields["http1.1"], try value.bool("http1.0"), try other.bool("http1.1")
+        {
             throw value.problem("http1.0 and http1.1 cannot be combined", atKey: true)
         }
         if let value = fields["path-as-is"] {

@@ -162,9 +162,9 @@ struct RequestBuilder {
             throw badURL(text, "it contains a control character")
         }
         if isHostile {
-            let path = text.prefix { $0 != "?" && $0 != "#" }
-            let hasDots = PathText.components(of: String(path)).contains { $0 == "." || $0 == ".." }
-            guard !hasDots else {
+            // The manifest's own dot segments are intended if they are sent as written.
+            let own = plan.connection.keepsDotSegments ? try plan.url.text(in: scope) { _, _ in "v" } : ""
+            guard Self.dotSegmentCount(of: text) <= Self.dotSegmentCount(of: own) else {
                 throw badURL(text, "a value leads to another directory")
             }
         }
@@ -172,6 +172,11 @@ struct RequestBuilder {
             throw badURL(text, "it must be an http or https URL")
         }
         return url
+    }
+
+    private static func dotSegmentCount(of text: String) -> Int {
+        let path = text.prefix { $0 != "?" && $0 != "#" }
+        return PathText.components(of: String(path)).count { $0 == "." || $0 == ".." }
     }
 
     private func badURL(_ text: String, _ reason: String) -> EvaluationError {

@@ -97,7 +97,9 @@ struct RequestPreview {
         } else if let base = values.plan.baseURL?.absoluteString, !url.hasPrefix("${"), !url.hasScheme {
             url =
                 url.hasPrefix("/")
-                ? (URL(string: url, relativeTo: values.plan.baseURL)?.absoluteString ?? url)
+                ? (URLReference.url(
+                    url, relativeTo: values.plan.baseURL, keepingDotSegments: plan.connection.keepsDotSegments)?
+                    .absoluteString ?? url)
                 : base + (base.hasSuffix("/") ? "" : "/") + url
         }
         if secrets.hidesNamed { url = Redaction.url(url) }

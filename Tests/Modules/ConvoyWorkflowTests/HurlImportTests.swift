@@ -97,7 +97,7 @@ import Testing
         "POST HOST/signed\n[Options]\nuser: someAccessKeyId:someSecretKey\naws-sigv4: aws:amz:eu-central-1:foo\n`x`\nHTTP 200\n`AWS4-HMAC-SHA256 Credential=someAccessKeyId`\n",
         "GET HOST/hello\n[Cookies]\na: b\nc: d\nHTTP 200\n", "GET\tHOST/hello\nHTTP\t200\n",
         "GET HOST/hello/../%2e/hello\n[Options]\npath-as-is: true\nHTTP 200\n[Asserts]\nbody == \"HTTP/1.1 /hello/../%2e/hello\"\nurl endsWith \"/hello/../%2e/hello\"\n",
-        "GET HOST/hello/./x\n[Options]\nhttp1.0: true\nHTTP 200\n`HTTP/1.0 /hello/x`\n\nGET HOST/hello/x\n[Options]\nhttp1.0: true\nhttp1.1: true\nHTTP 200\n`HTTP/1.1 /hello/x`\n\nGET HOST/hello/x\n[Options]\nhttp1.0: true\nhttp2: true\npath-as-is: false\nHTTP 200\n`HTTP/1.1 /hello/x`\n",
+        "GET HOST/hello/./x\n[Options]\nhttp1.0: true\nHTTP 200\n`HTTP/1.0 /hello/x`\n\nGET HOST/hello/x\n[Options]\nhttp1.0: true\nhttp1.1: true\nHTTP 200\n`HTTP/1.1 /hello/x`\n\nGET HOST/hello/x\n[Options]\nhttp1.0: true\nhttp2: true\npath-as-is: false\nHTTP 200\n`HTTP/1.1 /hello/x`\n\nGET HOST/hello/x\n[Options]\nhttp1.1: false\nHTTP 200\n`HTTP/1.0 /hello/x`\n\nGET HOST/hello/x\n[Options]\nhttp1.0: true\nhttp1.0: false\nHTTP 200\n`HTTP/1.0 /hello/x`\n",
         "GET HOST/hello\n[Options]\ndelay: 5\nHTTP 200\n\nGET HOST/hello\n[Options]\ndelay: 5ms\nHTTP 200\n",
     ]
 

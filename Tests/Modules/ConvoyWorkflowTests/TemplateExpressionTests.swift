@@ -20,6 +20,27 @@ import Testing
 
     private func sent() -> [String] { server.requests.filter { $0.path == "/echo" }.map(\.text) }
 
+    @Test func `a path sent as written has the manifest's dot segments, but none of a value`() async throws {
+        server.echo(at: "/e/*")
+        server.route("/dots", .json(text: #"{"dots": "..", "name": "a"}"#))
+        let finished = try await bench.run(
+            """
+            requests:
+              a: {get: dots, capture: {name: "json:/name", dots: "json:/dots"}}
+              b: {get: "e/../${a.name}", path-as-is: true}
+              c: {get: "e/../${a.dots}/x", path-as-is: true}
+            """)
+        #expect(server.requests.contains { $0.target.hasSuffix("/e/../a") }, "\(server.requests.map(\.target))")
+        #expect(try finished.failure("c").hasSuffix("a value leads to another directory"))
+    }
+
+    @Test func `masks distinguish secrets that are canonically equivalent`() {
+        let mask = SecretMask()
+        mask.add(["\u{212A}ey-4711"])
+        mask.add(["Key-4711"])
+        #expect(mask.masked("Key-4711 \u{212A}ey-4711") == "*** ***")
+    }
+
     @Test func `functions and filters produce values with their types`() async throws {
         let file = bench.directory.url.appendingPathComponent("in.txt")
         try Data("ü\n".utf8).write(to: file)
