@@ -123,7 +123,10 @@ struct FileNameAllocator {
     /// Reserves a name that must not be changed.
     mutating func keep(_ name: String) {
         taken.insert(name)
-        if FileNames.companionSuffixes.contains(where: name.hasSuffix) { hasCompanionNames = true }
+        let isCompanion = FileNames.companionSuffixes.contains { suffix in
+            name.utf8.suffix(suffix.utf8.count).elementsEqual(suffix.utf8)
+        }
+        if isCompanion { hasCompanionNames = true }
     }
 
     /// Returns whether neither the file nor its partial files would have a name that is already taken.

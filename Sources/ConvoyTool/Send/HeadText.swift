@@ -54,7 +54,9 @@ enum HeadText {
         var fields: [(String, String)] = []
         if !has("host") { fields.append(("Host", address.target.authority)) }
         if !has("accept") { fields.append(("Accept", "*/*")) }
-        fields += sent.map { ($0.name, $0.value) }
+        // HTTP/1.0 has no interim responses, so the expectation is not sent.
+        let isOldest = configuration.maximumHTTPVersion == .http1_0
+        fields += sent.filter { !isOldest || $0.name.lowercased() != "expect" }.map { ($0.name, $0.value) }
         let cookies = operation.cookieStore?.field(
             for: target, site: request.mainDocumentURL, isSafeMethod: ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method))
         if let cookies, !has("cookie") { fields.append(("Cookie", String(decoding: cookies, as: UTF8.self))) }
