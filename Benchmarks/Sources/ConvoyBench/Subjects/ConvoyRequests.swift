@@ -122,7 +122,10 @@ final class ConvoyRequests: Sendable {
     /// Awaits one request after the other. Returns the number of wrong responses.
     func awaitEach(_ count: Int) async throws -> Int {
         var wrong = 0
-        for _ in 0..<count where try await manager.get(path()).count != plan.expectedBytes { wrong += 1 }
+        for _ in 0..<count {
+            let data: Data = try await manager.get(path())
+            if data.count != plan.expectedBytes { wrong += 1 }
+        }
         return wrong
     }
 
