@@ -111,16 +111,17 @@ final class StoredExchange: @unchecked Sendable {
     private func read(_ chain: RequestChain) {
         guard !isReading else { return }
         read { result in
-            chain.thread.perform {
-                guard chain.step.stored === self else { return }
-                switch result {
-                case .success(let bytes) where !bytes.isEmpty:
-                    self.take(bytes)
-                    self.pump(chain)
-                case .success: self.lose(nil, chain)
-                case .failure(let error): self.lose(error, chain)
-                }
-            }
+            chain.thread.begin(
+                .block {
+                    guard chain.step.stored === self else { return }
+                    switch result {
+                    case .success(let bytes) where !bytes.isEmpty:
+                        self.take(bytes)
+                        self.pump(chain)
+                    case .success: self.lose(nil, chain)
+                    case .failure(let error): self.lose(error, chain)
+                    }
+                })
         }
     }
 

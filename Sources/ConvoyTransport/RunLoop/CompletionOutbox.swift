@@ -1,5 +1,6 @@
 import ConvoySupport
 import Foundation
+import Synchronization
 
 /// The blocks waiting for dispatch queues: one list per queue, in the order in which any thread appended them.
 ///
@@ -61,6 +62,10 @@ package enum CompletionOutbox {
     }
 
     private static let lanes = ContendedLock(Lanes())
+    private static let waitingCount = Atomic<Int>(0)
+
+    /// Whether no block is waiting to run. The answer may be outdated at once.
+    static var isEmpty: Bool { waitingCount.load(ordering: .relaxed) == 0 }
 
     /// The maximum number of blocks to run in a row before other work of the queue.
     private static let mostInARow = 64
@@ -79,6 +84,7 @@ package enum CompletionOutbox {
         let (lane, number) = lanes.withLock { lanes in
             let lane = lanes.open(queue)
             lane.items.append(item)
+            waitingCount.add(1, ordering: .relaxed)
             return (lane, lane.taken + lane.items.count)
         }
         let share = BacklogSegment(lane: lane, queue: queue, end: number)
@@ -121,6 +127,7 @@ package enum CompletionOutbox {
             let lane = share.lane
             guard lane.taken < share.end, let item = lane.items.popFirst() else { return (nil, true) }
             lane.taken += 1
+            waitingCount.subtract(1, ordering: .relaxed)
             if lane.items.isEmpty { lanes.close(lane) }
             return (item, lane.taken == share.end)
         }

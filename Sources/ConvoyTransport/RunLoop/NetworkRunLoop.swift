@@ -90,9 +90,10 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     /// Runs a task on the loop's thread, after earlier blocks. If the thread sleeps and the driver is idle, the calling
     /// thread runs the task itself: waking the other thread would take longer than the task. The task must not block,
-    /// and the caller must hold no lock that it needs. Other run loops' threads never run it.
+    /// and the caller must hold no lock that it needs. Other run loops' threads never run it, and no thread does while
+    /// handlers are waiting to run: the two threads then share the work.
     func performInPlace(_ task: LoopTask) {
-        if isAsleep.load(ordering: .relaxed), DeferredWakeups.current == nil,
+        if isAsleep.load(ordering: .relaxed), DeferredWakeups.current == nil, CompletionOutbox.isEmpty,
             ownership.withLockIfAvailable({ run(task, until: $0) }) == true
         {
             return

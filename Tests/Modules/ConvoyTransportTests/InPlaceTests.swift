@@ -83,6 +83,26 @@ import Testing
         running.stop()
     }
 
+    @Test func `the loop's thread runs tasks while handlers are waiting`() throws {
+        let running = try Running()
+        try eventually { running.begin() }
+        let queue = DispatchQueue(label: "Convoy.Tests.Handlers")
+        let (hasBegun, mayEnd, hasEnded) = (
+            DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
+        )
+        CompletionOutbox.post(to: queue) {
+            hasBegun.signal()
+            mayEnd.wait()
+        }
+        #expect(hasBegun.wait(timeout: .now() + 100) == .success)
+        CompletionOutbox.post(to: queue) { hasEnded.signal() }
+        for _ in 0..<20 { #expect(!running.begin()) }
+        mayEnd.signal()
+        #expect(hasEnded.wait(timeout: .now() + 100) == .success)
+        try eventually { running.begin() }
+        running.stop()
+    }
+
     @Test func `what a task in place leaves to do wakes the loop's thread`() throws {
         let driver = Driver()
         driver.isIncomplete = true
