@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Thumbnails from a local nginx: Convoy's ImageDownloader beside libsoup 3 and gdk-pixbuf in C.
+"""Compares thumbnails by Convoy's ImageDownloader and by a C program on libsoup 3 and gdk-pixbuf, from a local nginx.
 
     swift build -c release --package-path Benchmarks --product image-bench --traits Images
     Benchmarks/Scripts/images.py [--count 2000] [--width 1600] [--height 1200] [--size 128] [--jobs 8] [--rounds 3]
 
-Needs nginx, a C compiler, libsoup-3.0-dev and libgdk-pixbuf-2.0-dev. Prints medians of the rounds, with the lowest and
-the highest: the time, the CPU time, and the peak of resident memory, which the kernel tells of an ended process.
+Needs nginx, a C compiler, libsoup-3.0-dev and libgdk-pixbuf-2.0-dev. Prints the median, lowest and highest time, CPU time and
+peak resident memory of all rounds.
 """
 import argparse
 import os
@@ -49,7 +49,7 @@ def start_nginx(folder, port):
 
 
 def measure(command):
-    """Seconds, seconds of CPU time, and MB at the peak."""
+    """Returns the time and the CPU time, in seconds, and the peak resident memory, in MB."""
     begin = time.monotonic()
     process = subprocess.Popen(command)
     _, status, usage = os.wait4(process.pid, 0)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A list of 50,000 URLs: `convoy get -i` beside wget2 and aria2, against nginx on this machine.
+"""Compares `convoy get -i` with wget2 and aria2: a list of 50,000 URLs, from a local nginx.
 
     Benchmarks/Scripts/lists.py [CONVOY] [COUNT]
 
-Prints for each program, as the median of three runs: the time from its start to the first request that nginx has
-answered, the files in a second, the largest resident memory, and how many bytes of it there are for each URL, beside a list
-of a single one. Eight transfers at a time. The files are written to /dev/shm.
+Prints the medians of three runs of each program, with eight parallel transfers: the time from the start of the program to the
+first response of nginx, the files per second, the peak resident memory, and the memory per URL beyond that for a single URL.
+The files are written to /dev/shm.
 """
 import os
 import pathlib
@@ -61,7 +61,7 @@ def main():
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 50_000
     tool = os.path.abspath(tool)
     folder = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm"))
-    # The workers of nginx run as another user.
+    # nginx's workers run as a different user.
     folder.chmod(0o755)
     server = nginx(folder)
     try:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a shared queue costs on PostgreSQL and on SQLite: claims and reports of workers that do nothing.
+"""Measures the overhead of a shared queue on PostgreSQL and SQLite, with workers that send no requests.
 
     swift build -c release --product StoreProgram --traits Postgres
     Benchmarks/Scripts/shared_queue.py [--entries 40000] [--waiting 1000000] [--workers 4] [--batch 100]
 
-Starts PostgreSQL in a folder of its own, with fsync. Prints entries per second, alone and in front of so many others that
-are ready, and the statements whose plan has a sequential scan.
+Starts PostgreSQL in a separate directory, with fsync. Prints the entries per second in an otherwise empty queue and with many
+other ready entries, and the statements whose plans contain a sequential scan.
 """
 import argparse, os, pwd, re, shutil, socket, subprocess, sys, tempfile, time
 from pathlib import Path
@@ -24,7 +24,7 @@ if not versions:
 programs = versions[-1]
 
 def demoted():
-    """PostgreSQL does not run as root."""
+    """Gives up root, as which PostgreSQL does not run."""
     if os.geteuid() == 0:
         user = pwd.getpwnam("postgres")
         os.setgroups([]); os.setgid(user.pw_gid); os.setuid(user.pw_uid)
@@ -52,7 +52,7 @@ def run(store, *arguments):
     return [str(program), "shared", store, *map(str, arguments)]
 
 def drain(store):
-    """Entries per second of all workers together."""
+    """Returns the entries per second of all workers."""
     share = options.entries // options.workers
     start = time.monotonic()
     workers = [subprocess.Popen(run(store, "empty", options.batch, share), stdout=subprocess.PIPE, text=True)
