@@ -4,11 +4,11 @@ import PackageDescription
 let swiftSettings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .treatAllWarnings(as: .error),
-    // A newer C library deprecates what an older one has nothing else for.
+    // Newer C libraries deprecate functions for which older ones have no replacement.
     .treatWarning("DeprecatedDeclaration", as: .warning),
 ]
 
-/// A C library of the system.
+/// A system C library.
 func library(
     _ name: String, _ pkgConfig: String? = nil, _ providers: [SystemPackageProvider]? = nil,
     in folder: String = "Sources/CLibraries"
@@ -16,7 +16,7 @@ func library(
     .systemLibrary(name: name, path: "\(folder)/\(name)", pkgConfig: pkgConfig, providers: providers)
 }
 
-/// A dependency on a target that a trait turns on.
+/// A dependency on a target that a trait enables.
 func with(_ trait: String, _ target: String) -> Target.Dependency {
     .target(name: target, condition: .when(traits: [trait]))
 }
@@ -26,7 +26,7 @@ func module(_ name: String, uses modules: [Target.Dependency]) -> Target {
     .target(name: name, dependencies: modules, swiftSettings: swiftSettings)
 }
 
-/// The tests of a module, or those that use one method, in `Tests/Methods`.
+/// The tests of a module, or, in `Tests/Methods`, the tests that use a method such as fuzzing.
 func tests(
     _ name: String, in folder: String = "Modules", of modules: [Target.Dependency] = [], exclude: [String] = []
 ) -> Target {
@@ -35,7 +35,7 @@ func tests(
         path: "Tests/\(folder)/\(name)", exclude: exclude, swiftSettings: swiftSettings)
 }
 
-/// A program that tests run.
+/// A program for tests.
 func program(_ name: String, uses modules: [Target.Dependency], exclude: [String] = []) -> Target {
     .executableTarget(
         name: name, dependencies: modules, path: "Tests/Programs/\(name)", exclude: exclude, swiftSettings: swiftSettings)
@@ -103,13 +103,13 @@ let package = Package(
         library("CGTK", "gtk4", [.apt(["libgtk-4-dev"]), .yum(["gtk4-devel"]), .brew(["gtk4"])]),
         library("CWebKit", "webkitgtk-6.0", [.apt(["libwebkitgtk-6.0-dev"]), .yum(["webkitgtk6.0-devel"])]),
 
-        // What several others need and nobody outside sees: no product, and `package` at most.
+        // Internals that several modules share. Not a product; its declarations are at most `package`.
         module("ConvoySupport", uses: ["CEpoll"]),
         module("ConvoySecurity", uses: ["COpenSSL", "ConvoySupport"]),
         module(
             "ConvoyTransport", uses: ["CCurl", "CEpoll", "CZlib", "CBrotli", "CZstd", "ConvoySecurity", "ConvoySupport"]),
         module("ConvoySerialization", uses: ["CZlib", "CXML2", "ConvoySupport"]),
-        // SQLite, for those who keep something. No product either.
+        // SQLite, for the modules that store data. Not a product.
         module("ConvoyDatabase", uses: ["CSQLite", "ConvoySupport"]),
         module("ConvoyCookies", uses: ["CPSL", "ConvoyDatabase", "ConvoySupport"]),
         module("ConvoyCache", uses: ["ConvoyDatabase", "ConvoySecurity", "ConvoySupport"]),
@@ -120,7 +120,7 @@ let package = Package(
                 "CEpoll", "ConvoyTransport", "ConvoySerialization", "ConvoySecurity", "ConvoyCookies", "ConvoyCache",
                 "ConvoyReachability", "ConvoySupport",
             ]),
-        // What is built on the event log and on the state of operations.
+        // HAR, curl commands, network activity and view bindings, which observe operations.
         module(
             "ConvoyDiagnostics",
             uses: [
@@ -156,30 +156,30 @@ let package = Package(
                 "ConvoyDiagnostics", "ConvoyOperations", "ConvoyDownloads", "ConvoyReachability", "ConvoyRealtime",
                 "ConvoySession", "ConvoySharedQueue", "ConvoyUploads",
             ]),
-        // AFNetworking's names, for a program that is being ported. Not part of the umbrella.
+        // AFNetworking's names, for programs that are being ported. Not part of the umbrella.
         module(
             "ConvoyMigration",
             uses: [
                 "ConvoyDiagnostics", "ConvoyDownloads", "ConvoyOperations", "ConvoyReachability", "ConvoyRealtime",
                 "ConvoySecurity", "ConvoySerialization", "ConvoySession",
             ]),
-        // Not part of the umbrella: only a program that stores objects needs it.
+        // Not part of the umbrella, because few programs use object storage.
         module(
             "ConvoyObjectStorage",
             uses: [
                 "CEpoll", "COpenSSL", "CXML2", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
                 "ConvoyTransport", "ConvoyUploads",
             ]),
-        // The queue that survives the process, of one process or of several.
+        // The persistent queue, for one process or several.
         module(
             "ConvoySharedQueue",
             uses: [
                 "CEpoll", "ConvoyDatabase", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
                 "ConvoySupport", "ConvoyTransport", "ConvoyUploads",
             ]),
-        // Its store on PostgreSQL; empty without the trait `Postgres`.
+        // The store of the queue on PostgreSQL. Empty without the trait `Postgres`.
         module("ConvoyPostgres", uses: ["CEpoll", "ConvoySharedQueue", "ConvoySupport", with("Postgres", "CPostgres")]),
-        // Not part of the umbrella: a program that runs no manifests needs no libyaml.
+        // Not part of the umbrella, because it requires libyaml.
         module(
             "ConvoyWorkflow",
             uses: [
@@ -188,14 +188,14 @@ let package = Package(
                 "ConvoySupport",
                 "ConvoyTransport",
             ]),
-        // Not part of the umbrella: only a program that decodes images needs gdk-pixbuf, libjpeg and Little CMS.
+        // Not part of the umbrella, because it requires gdk-pixbuf, libjpeg and Little CMS.
         module(
             "ConvoyImage",
             uses: [
                 "ConvoyCache", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
                 "ConvoyTransport", with("Images", "CGdkPixbuf"), with("Images", "CJPEG"), with("Images", "CLCMS"),
             ]),
-        // Not part of the umbrella, as only a program with windows needs GTK.
+        // Not part of the umbrella, because it requires GTK.
         module(
             "ConvoyGTK",
             uses: [
@@ -218,7 +218,7 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
 
-        // Programs to read, which the tests run.
+        // Example programs, which the tests run.
         .executableTarget(
             name: "ExampleReadme", dependencies: ["Convoy"], path: "Sources/Examples/Readme",
             swiftSettings: swiftSettings),
@@ -229,7 +229,7 @@ let package = Package(
             swiftSettings: swiftSettings),
         .executableTarget(
             name: "ExamplePort", dependencies: ["Convoy"], path: "Sources/Examples/Port", swiftSettings: swiftSettings),
-        // Says so and ends without the trait `GTK`.
+        // Without the trait `GTK`, it prints a message and exits.
         .executableTarget(
             name: "Gallery",
             dependencies: [
@@ -237,25 +237,25 @@ let package = Package(
             ],
             path: "Sources/Examples/Gallery", swiftSettings: swiftSettings),
 
-        // Makes the bodies that the decoder's tests decode. In the same Debian package as CBrotli.
+        // Encodes bodies for the tests of the decoder. Part of the same Debian package as CBrotli.
         library(
             "CBrotliEncoder", "libbrotlienc", [.apt(["libbrotli-dev"]), .yum(["brotli-devel"]), .brew(["brotli"])],
             in: "Tests/Support"),
         .target(
             name: "ConvoyTestSupport", dependencies: ["CCurl", "CEpoll", "ConvoySupport"],
             path: "Tests/Support/ConvoyTestSupport", swiftSettings: swiftSettings),
-        // What monitors must hear, for the tests of all that is made of operations.
+        // The events that monitors must receive, for the tests of all kinds of operations.
         .target(
             name: "ConvoyStorySupport", dependencies: ["ConvoyOperations", "ConvoyTestSupport", "ConvoyTransport"],
             path: "Tests/Support/ConvoyStorySupport", swiftSettings: swiftSettings),
-        // A second process for the tests of stores.
+        // The second process in the tests of stores.
         program(
             "StoreProgram",
             uses: [
                 "ConvoyCookies", "ConvoyCache", "ConvoyDownloads", "ConvoyOperations", "ConvoySharedQueue", "ConvoySupport",
                 "ConvoyTestSupport", "ConvoyUploads", with("Postgres", "ConvoyPostgres"),
             ]),
-        // All parsers, for a fuzzer.
+        // All parsers of external bytes, for fuzzing.
         program(
             "FuzzProgram",
             uses: [
@@ -268,7 +268,7 @@ let package = Package(
             of: [
                 "ConvoyOperations", "ConvoySharedQueue", "ConvoyTransport",
             ], exclude: ["Models"]),
-        // What most programs do, for the tests that make its calls fail.
+        // Typical work of a program, for the tests that make its calls fail.
         program(
             "TortureProgram",
             uses: [
@@ -279,7 +279,7 @@ let package = Package(
         tests(
             "TortureTests", in: "Methods", of: ["ConvoyTool", "TortureProgram"], exclude: ["calls.h", "failing_calls.c"]),
         tests("FuzzTests", in: "Methods", of: ["ConvoyTool", "FuzzProgram"]),
-        // Widgets on a display of their own, for the tests of the modules with widgets. Says so and ends without the trait `GTK`.
+        // Widgets on a separate display, for the tests of widgets. Without the trait `GTK`, it prints a message and exits.
         program(
             "WidgetProgram",
             uses: [
@@ -302,7 +302,7 @@ let package = Package(
             of: [
                 "ConvoyOperations", "ConvoyCookies", "ConvoyCache", "ConvoyDiagnostics", "ConvoyStorySupport",
             ], exclude: ["Retry/decisions.txt"]),
-        // The engine on simulated threads, in every order.
+        // The engine on simulated threads, in all orders.
         tests(
             "SimulationTests", in: "Methods",
             of: [
@@ -335,13 +335,13 @@ let package = Package(
         tests(
             "ConvoyReachabilityTests", of: ["ConvoyDownloads", "ConvoyOperations", "ConvoyReachability", "ConvoySession"]),
         tests("ConvoyRoundTripTests", in: "Methods", of: ["ConvoyOperations", "ConvoyTransport"]),
-        // The executor of the caller after each public async function.
+        // Checks that each public async function returns to its caller's executor.
         tests(
             "ExecutorTests", in: "Methods",
             of: [
                 "Convoy", "ConvoyImage", "ConvoyObjectStorage", "ConvoySharedQueue", "ConvoyWorkflow",
             ]),
-        // Recorded responses with faults.
+        // Recorded responses with injected faults.
         tests(
             "NetworkFaultTests", in: "Methods",
             of: [
@@ -389,13 +389,12 @@ let package = Package(
     ]
 )
 
-// The helpers of the tests are for the benchmarks, too, which are a package of their own beside this one. Who depends on
-// Convoy does not see them.
+// The benchmarks, which are a separate package, also use the helpers of the tests. Other packages cannot see this product.
 if !Context.packageDirectory.contains("/checkouts/") {
     package.products.append(.library(name: "ConvoyTestSupport", targets: ["ConvoyTestSupport"]))
 }
 
-// The test targets to build, separated by commas: who works on one module need not build the tests of all (`Tests/quick`).
+// The test targets to build, separated by commas; all by default. `Tests/quick` builds those of one module.
 if let chosen = Context.environment["CONVOY_TESTS"]?.split(separator: ",").map(String.init) {
     package.targets.removeAll { $0.isTest && !chosen.contains($0.name) }
 }
