@@ -53,10 +53,7 @@ package struct AttemptContext: Sendable {
 
     /// Sets the response of the operation, and the redirects of its latest attempt.
     package func note(_ head: ResponseHead, redirects: [RedirectEvent]) {
-        operation.core.withLock { core in
-            core.head = head
-            core.redirects = redirects
-        }
+        operation.note(head, redirects: redirects)
     }
 
     /// Ends the attempt with a transport error. The operation fails with that error unless it is retried.
@@ -124,12 +121,13 @@ package struct AttemptContext: Sendable {
     ///
     /// - Parameter earlier: An earlier wait after which a file could not be opened.
     package func awaitDescriptors(after earlier: DescriptorWait?, then: @escaping @Sendable (DescriptorWait) -> Void) {
-        operation.core.withLock { $0.openTransport(for: attempt) }
-            .awaitDescriptors(after: earlier, while: { operation.isRunning(attempt) }, then: then)
+        transport.awaitDescriptors(after: earlier, while: { operation.isRunning(attempt) }, then: then)
     }
 
     /// Runs a block on the thread of the operation's connections.
     package func perform(_ block: @escaping @Sendable () -> Void) {
-        operation.core.withLock { $0.openTransport(for: attempt) }.perform(block)
+        transport.perform(block)
     }
+
+    private var transport: any Transport { operation.core.withLock { $0.openTransport(for: attempt) } }
 }

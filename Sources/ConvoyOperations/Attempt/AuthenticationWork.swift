@@ -30,11 +30,6 @@ final class AuthenticationWork: @unchecked Sendable {
         if afterRefresh { hasAskedForRefresh = true }
     }
 
-    func takeIsBodyUnread() -> Bool {
-        defer { isBodyUnread = false }
-        return isBodyUnread
-    }
-
     /// The request at the end of the redirects that preceded a challenge. Earlier requests are not sent again, because
     /// one of them may have posted a form before it was redirected to a page that requires authentication.
     struct Continuation {

@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
@@ -62,7 +63,9 @@ struct RequestPreparation: Sendable {
 extension OperationCore {
     /// Removes and returns the preparation; nil if it has no closures to run.
     mutating func takePreparation() -> RequestPreparation? {
-        guard var preparation = handlers.state?.takePreparation() else { return nil }
+        guard let handlers = handlers.state, handlers.hasPreparation else { return nil }
+        var preparation = RequestPreparation(inputs: handlers.inputs, prepare: handlers.prepare.take())
+        handlers.inputs = []
         preparation.mayLackInputs = common.values.chosenDependencyFailurePolicy == .run
         preparation.secretScope = common.values.holder.secretScope
         preparation.secrets = common.values.connectionConfiguration.secrets
@@ -71,18 +74,8 @@ extension OperationCore {
 }
 
 extension OperationCore.OptionalHandlers {
-    /// Removes and returns the preparation; nil if it has no closures to run.
-    func takePreparation() -> RequestPreparation? {
-        guard prepare != nil || !inputs.isEmpty else { return nil }
-        defer { inputs = [] }
-        return RequestPreparation(inputs: inputs, prepare: prepare.take())
-    }
-
-    /// Puts back a preparation that has not run.
-    func putBack(_ preparation: RequestPreparation) {
-        inputs = preparation.inputs + inputs
-        if prepare == nil { prepare = preparation.prepare }
-    }
+    /// Whether a closure will modify the request when the operation begins.
+    var hasPreparation: Bool { prepare != nil || !inputs.isEmpty }
 }
 
 extension URLConnectionOperation {
@@ -109,11 +102,12 @@ extension URLConnectionOperation {
         return nil
     }
 
-    /// Puts back a preparation that has not run because the operation was stopped first.
-    final func putBack(_ preparation: RequestPreparation) {
-        core.withLock { core in
-            guard !core.areHandlersDone else { return }
-            core.handlers.made.putBack(preparation)
-        }
+    /// Runs the preparation of the request, if any. Calls user code.
+    func prepareRequest(of attempt: Attempt) throws {
+        guard let preparation = core.withLock({ $0.takePreparation() }) else { return }
+        var request = request
+        try preparation.run(&request)
+        // Check and replace under one lock, so that the request of an ended attempt does not change.
+        set(TransferRequest(request)) { if attempt.phase.isUnderWay { swap(&$0.request, &$1) } }
     }
 }

@@ -18,8 +18,7 @@ extension URLConnectionOperation {
         ActivityListeners.note(transition, of: self)
         // Foundation reads `isExecuting` in response, and ignores the notification if the value has become false.
         if new.state == .executing, old.state != .executing { executionDidBegin() }
-        // If a later attempt has begun, it has already ended the wait.
-        if old.isBackingOff, !new.isBackingOff, let attempt = attempt(old.attemptNumber) { cancelWait(after: attempt) }
+        if old.isBackingOff, !new.isBackingOff { cancelWait(after: old.attemptNumber) }
         switch transition.action {
         case .nothing: break
         // The operation cannot finish or begin another attempt before this one has ended, and this one cannot end
@@ -45,8 +44,7 @@ extension URLConnectionOperation {
         case .release(let number): holdOrRelease(number)
         case .awaitRetry(let number):
             slotDidFree()
-            // If the next attempt has begun or the operation has finished, no wait is needed.
-            if let attempt = attempt(number) { awaitRetry(after: attempt) }
+            awaitRetry(after: number)
         // The commit checks whether it was abandoned before it began.
         case .commit(let number): commit(number)
         case .awaitCommit(let number): awaitCommit(number)
@@ -62,9 +60,6 @@ extension URLConnectionOperation {
     }
 
     // MARK: The attempt in the lifecycle
-
-    /// Returns the attempt with the given number; nil if that attempt has not begun or is no longer the last one.
-    private func attempt(_ number: Lifecycle.AttemptNumber) -> Attempt? { core.withLock { $0.attempt(number) } }
 
     /// Returns whether the lifecycle lets the attempt continue, so that it neither has to stop nor is held.
     func isRunning(_ attempt: Attempt) -> Bool {
@@ -131,46 +126,30 @@ extension URLConnectionOperation {
         start.wait?.cancel()
         if start.isFirst {
             if settings.hasTotalTimeout { beginResourceTimeout() }
-            if settings.hasRetryPolicy, let policy = retryPolicy { noteFirstAttempt(policy) }
+            if settings.hasRetryPolicy, let host = schedulingHost { retryPolicy?.budget?.deposit(forHost: host) }
             if settings.postsNotifications { OperationNotifications.post(.networkingOperationDidStart, of: self) }
             if settings.dependencyFailurePolicy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
         if let preset = start.preset, finish(attempt, with: preset) { return }
         if let failure = start.presetFailure { return decide(.failed(failure, nil), after: attempt) }
         let delegate = delegate(interestedIn: .beginning)
-        let preparation = start.preparation
         let provider = start.provider
-        guard preparation != nil || delegate != nil || provider != nil else { return connect(attempt) }
+        guard start.hasPreparation || delegate != nil || provider != nil else { return connect(attempt) }
         let isCalled = callUserCode(for: attempt) { [self] in
             Result { () throws -> TraceContext? in
-                if let preparation {
-                    var request = request
-                    try preparation.run(&request)
-                    let prepared = TransferRequest(request)
-                    // Check and replace under one lock, so that the request of an ended attempt does not change.
-                    let old = core.withLock { core -> TransferRequest? in
-                        guard attempt.phase.isUnderWay else { return nil }
-                        defer { core.request = prepared }
-                        return core.request
-                    }
-                    guard old != nil else { return nil }
-                }
+                try prepareRequest(of: attempt)
                 guard isRunning(attempt) else { return nil }
                 try delegate?.willBegin(self)
                 return try provider?(self)
             }
         } then: { [self] result in
             switch result {
-            case .success(let context):
-                if let context { core.withLock { $0.traceContext = context } }
-                connect(attempt)
+            case .success(let context): connect(attempt, tracedBy: context)
             // Do not retry, because a retry would send the request without its preparation.
             case .failure(let error): decide(.settled(error), after: attempt)
             }
         }
-        guard !isCalled else { return }
-        if let preparation { putBack(preparation) }
-        decide(.stopped, after: attempt)
+        if !isCalled { decide(.stopped, after: attempt) }
     }
 
     /// The values that an attempt needs at its start, read under one lock.
@@ -184,7 +163,7 @@ extension URLConnectionOperation {
         let preset: Attempt.PresetOutcome?
         let presetFailure: (any Error)?
         let wait: RetryDelay?
-        let preparation: RequestPreparation?
+        let hasPreparation: Bool
         let provider: TraceContextProvider?
 
         init(_ number: Lifecycle.AttemptNumber, _ core: inout OperationCore) {
@@ -192,12 +171,13 @@ extension URLConnectionOperation {
             preset = earlier?.settlement.take()
             wait = earlier?.wait.take()
             presetFailure = core.presetFailure
-            preparation = core.takePreparation()
+            hasPreparation = core.handlers.state?.hasPreparation ?? false
             provider = core.handlers.traceContext
             settings = core.common.prepared
             attempt = Attempt(number, after: earlier, settings)
             core.attempt = attempt
             isFirst = !core.hasBegun
+            if isFirst, settings.hasRetryPolicy { core.retryRecord.began = core.common.values.holder.clock.now }
         }
     }
 
@@ -207,7 +187,7 @@ extension URLConnectionOperation {
         switch preset {
         case .failure(let error): decide(.settled(error), after: attempt)
         case .heldResponse:
-            guard attempt.body.hasPlace, let transport = core.withLock({ _ in attempt.transport }) else { return false }
+            guard attempt.body.hasPlace, let transport = attempt.transport else { return false }
             // In the `working` phase, a stop can end the attempt while it waits for a user's stream.
             if advance(attempt, to: .working(stop: nil)) {
                 transport.perform { [self] in attempt.deliverHeldResponse(of: self) }

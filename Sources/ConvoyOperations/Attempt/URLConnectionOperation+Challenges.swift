@@ -44,20 +44,20 @@ extension URLConnectionOperation {
     private var authenticationRecord: AuthenticationRecord {
         // Create the credential store, in which accepted answers are saved.
         if shouldUseCredentialStorage { _ = credentialStore }
-        let source = core.withLock { $0.credentialSource }
         declare(.authentication)
         return core.withLock { core in
-            let work = core.authenticationWork
-            let record = work.record ?? AuthenticationRecord(source)
-            work.record = record
-            return record
+            let source = core.credentialSource
+            return core.authenticationWork.record.made(by: AuthenticationRecord(source))
         }
     }
+
+    /// The operation's authentication record; nil before the first challenge.
+    private var knownRecord: AuthenticationRecord? { core.withLock { $0.authentication?.record } }
 
     /// Returns the error for a response that does not prove that the server knows the password; nil if the response may
     /// be received. A cached response contains only the proof for an earlier request.
     func proofFailure(of head: ResponseHead) -> URLError? {
-        guard let record = core.withLock({ $0.authentication?.record }), head.cacheUse == nil, !head.asksForCredentials,
+        guard let record = knownRecord, head.cacheUse == nil, !head.asksForCredentials,
             let server = AuthenticatingServer(head.url),
             let failure = record.proofFailure(at: server, info: head.values(of: "Authentication-Info"))
         else { return nil }
@@ -85,7 +85,7 @@ extension URLConnectionOperation {
         // A 407 received through a tunnel does not come from the proxy.
         let isProxy = head.statusCode == 407 && Target(head.url).map(connectionConfiguration.tunnelsIfProxied) != true
         guard head.statusCode == 401 || isProxy else {
-            core.withLock { $0.authentication?.record }?.noteSuccess(
+            knownRecord?.noteSuccess(
                 except: nil, at: AuthenticatingServer(head.url),
                 info: head.cacheUse == nil ? head.values(of: "Authentication-Info") : [])
             return .none
@@ -130,16 +130,17 @@ extension URLConnectionOperation {
 
     // MARK: Asking
 
-    /// Makes the next attempt, which answers a challenge, begin at the target of this attempt's redirects.
-    func continueBehindRedirects(of attempt: Attempt, after outcome: AttemptOutcome) {
+    /// Sets where the next attempt begins.
+    ///
+    /// - Parameter isBehind: Whether the attempt answers a challenge, and begins at the target of this attempt's
+    ///   redirects. A retry starts from the operation's own request, because redirects may lead elsewhere.
+    func setContinuation(behindRedirects isBehind: Bool, of attempt: Attempt, after outcome: AttemptOutcome) {
         let old = core.withLock { core in
-            let old = core.authentication?.continuation
+            let old = core.authentication?.continuation.take()
+            guard isBehind else { return old }
             // The body of a redirected request may have been read, but not that of a request whose tunnel was refused.
             if case .failed = outcome { core.authentication?.isBodyUnread = attempt.rare.redirection == nil }
-            guard let (request, followed) = attempt.rare.redirection, let first = core.request.url else {
-                core.authentication?.continuation = nil
-                return old
-            }
+            guard let (request, followed) = attempt.rare.redirection, let first = core.request.url else { return old }
             declare(.authentication)
             let work = core.authenticationWork
             work.continuation = AuthenticationWork.Continuation(
@@ -214,7 +215,7 @@ extension URLConnectionOperation {
     /// Begins the next attempt as soon as the operation has a slot.
     ///
     /// - Parameter preset: The outcome with which that attempt ends instead of sending the request.
-    private func repeatLater(_ attempt: Attempt, with preset: Attempt.PresetOutcome?) {
+    func repeatLater(_ attempt: Attempt, with preset: Attempt.PresetOutcome?) {
         if let preset { core.withLock { _ in attempt.settlement = preset } }
         handle(.retryDue(attempt.number))
     }

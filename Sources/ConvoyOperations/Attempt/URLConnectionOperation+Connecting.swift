@@ -15,12 +15,16 @@ extension URLConnectionOperation {
         case none
         case worker(any AttemptRunner)
         /// The work requires a token, which must be obtained first.
-        case token
+        case token(Authenticator)
         case connection(TransferRequest)
     }
 
     /// Opens the connection of an attempt or starts a worker, unless the attempt must stop.
-    func connect(_ attempt: Attempt, withToken hasToken: Bool = false) {
+    ///
+    /// - Parameters:
+    ///   - grant: The token to send, if it has been obtained.
+    ///   - context: The trace context of the attempt, if its provider has returned one.
+    func connect(_ attempt: Attempt, with grant: Authenticator.Grant? = nil, tracedBy context: TraceContext? = nil) {
         let interests = delegate.map { $0.interests(in: self) } ?? []
         var delegatedCaching: CacheResponseHandler?
         if interests.contains(.caching) {
@@ -34,9 +38,14 @@ extension URLConnectionOperation {
         defer { withExtendedLifetime(outdated) {} }
         var rare: OperationCore.ConnectionExtras?
         let work = core.withLock { core -> ConnectPlan in
+            if let context { core.traceContext = context }
             if let worker = core.worker { return .worker(worker) }
             attempt.settings = core.common.prepared
-            if !hasToken, attempt.settings.hasAuthenticator { return .token }
+            if let grant {
+                core.authenticationWork.token = grant
+            } else if attempt.settings.hasAuthenticator, let authenticator = core.authenticator {
+                return .token(authenticator)
+            }
             // Check this before anything is opened, so that a stopped attempt leaves the output unchanged.
             guard attempt.phase.advance(to: .preparing(nil), unless: self.mustStop(attempt)) else {
                 return .none
@@ -50,13 +59,13 @@ extension URLConnectionOperation {
                     })
             }
             var request = core.requestWithTimeout(under: attempt.settings)
-            rare = core.addRareParts(to: &request, of: attempt, hasToken: hasToken, delegatedCaching)
+            rare = core.addRareParts(to: &request, of: attempt, sendsToken: grant != nil, delegatedCaching)
             return .connection(request)
         }
         switch work {
         case .none: decide(.stopped, after: attempt)
         case .worker(let worker): worker.begin(AttemptContext(attempt, of: self), of: self)
-        case .token: if obtainToken(for: attempt) { connect(attempt, withToken: true) }
+        case .token(let authenticator): obtainToken(of: authenticator, for: attempt)
         case .connection(var request):
             if rare != nil || !AuthorizationMemory.shared.isEmpty {
                 do {
@@ -65,7 +74,7 @@ extension URLConnectionOperation {
                     return decide(.settled(error), after: attempt)
                 }
             }
-            open(attempt, request, rare?.cacheHandler)
+            open(attempt, request, rare)
         }
     }
 
@@ -74,7 +83,7 @@ extension URLConnectionOperation {
         _ request: inout TransferRequest, _ rare: OperationCore.ConnectionExtras?, for attempt: Attempt
     ) throws {
         if let token = rare?.token { request = try authorized(request, with: token) }
-        if rare?.isTraced == true { request = traced(request) }
+        if let context = rare?.traceContext { request = request.traced(by: context) }
         let remembered = rare?.record ?? rememberingRecord(for: request, over: attempt.configuration)
         attempt.state.isAuthorized = remembered != nil
         guard let record = remembered else { return }
@@ -88,15 +97,16 @@ extension URLConnectionOperation {
 
     /// Renews the body stream if it was read, opens the sink, then connects. Calls that may block run on a worker
     /// thread.
-    private func open(_ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
-        guard attempt.body.mayHaveSentBody, request.bodyStream != nil else {
+    private func open(_ attempt: Attempt, _ request: TransferRequest, _ rare: OperationCore.ConnectionExtras?) {
+        let cacheHandler = rare?.cacheHandler
+        guard attempt.body.mayHaveSentBody, rare?.isBodyUnread != true, request.bodyStream != nil else {
             return openSink(of: attempt, request, cacheHandler)
         }
         let isCalled = callUserCode(for: attempt) { [self] () -> Result<TransferRequest, URLError> in
             do throws(URLError) {
                 // Replace only the body, because `request` may contain a token that the operation's own request lacks.
                 var again = request.urlRequest
-                again.httpBodyStream = try replayedRequest().httpBodyStream
+                again.httpBodyStream = try renewedBodyStream()
                 return .success(TransferRequest(again))
             } catch {
                 return .failure(error)
@@ -171,5 +181,4 @@ extension URLConnectionOperation {
         attempt.abandon()
         decide(.stopped, after: attempt)
     }
-
 }

@@ -17,39 +17,29 @@ extension URLConnectionOperation {
     package final var networkTarget: NetworkTarget? {
         let configuration = connectionConfiguration
         guard configuration.unixSocket == nil else { return nil }
-        return core.withLock({ $0.request }).target.map(configuration.connectedHost).map { NetworkTarget(host: $0) }
+        return transferRequest.target.map(configuration.connectedHost).map { NetworkTarget(host: $0) }
     }
 
-    /// Ends the wait after an attempt as soon as a route to the target exists.
-    func awaitNetwork(_ target: NetworkTarget, after attempt: Attempt) {
-        guard let wait = core.withLock({ _ in attempt.wait }) else { return }
-        do {
-            try watch(target, afterLoss: false, for: wait, attempt)
-        } catch {
-            // No socket is available to observe the network, so try again after five seconds.
-            setTimer(of: wait, after: attempt, at: Nanoseconds.deadline(5, after: retryClock.now))
-        }
-    }
-
-    /// Ends the wait for a retry early when the network returns. If no socket is available to observe the network, the
-    /// wait keeps its length.
-    func shorten(_ wait: RetryDelay, after attempt: Attempt, byReturnOf network: NetworkCondition) {
-        try? watch(network.target, afterLoss: !network.isGone, for: wait, attempt)
-    }
-
-    private func watch(
-        _ target: NetworkTarget, afterLoss: Bool, for wait: RetryDelay, _ attempt: Attempt
-    ) throws {
+    /// Ends the wait after an attempt as soon as the network returns, that is, a route to its target exists.
+    func watch(_ network: NetworkCondition, for wait: RetryDelay, after attempt: Attempt) {
         let clock = retryClock
-        let networkWait = try NetworkReturn.shared.wait(for: target, afterLoss: afterLoss, lookingUp: true) {
-            [weak self, weak attempt] in
-            // Return from this callback first, because the next steps may take a long time.
-            clock.schedule(at: clock.now) { [weak self, weak attempt] in
-                if let attempt { self?.networkDidReturn(target, after: attempt) }
+        let target = network.target
+        do {
+            let isLostFirst = !network.isGone
+            let networkWait = try NetworkReturn.shared.wait(for: target, afterLoss: isLostFirst, lookingUp: true) {
+                [weak self, weak attempt] in
+                // Return from this callback first, because the next steps may take a long time.
+                clock.schedule(at: clock.now) { [weak self, weak attempt] in
+                    if let attempt { self?.networkDidReturn(target, after: attempt) }
+                }
             }
+            // If the wait is over, the observation is released outside the lock.
+            _ = change(wait, after: attempt) { $0.networkWait = networkWait }
+        } catch {
+            // No socket is available to observe the network. A wait without a deadline ends after five seconds.
+            guard wait.due == .max else { return }
+            setTimer(of: wait, after: attempt, at: Nanoseconds.deadline(5, after: clock.now))
         }
-        // If the wait is over, the observation is released outside the lock.
-        core.withLock { _ in if attempt.wait === wait { wait.networkWait = networkWait } }
     }
 
     private func networkDidReturn(_ target: NetworkTarget, after attempt: Attempt) {

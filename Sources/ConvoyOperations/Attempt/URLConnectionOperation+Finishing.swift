@@ -10,17 +10,17 @@ extension URLConnectionOperation {
     /// called on any thread.
     func decide(_ outcome: AttemptOutcome, after attempt: Attempt) {
         switch outcome {
-        case .stopped where isRunning(attempt) && !core.withLock({ _ in attempt.phase.isPreparing }):
+        case .stopped:
+            guard let phase = claimEnd(of: attempt) else { return }
+            guard isRunning(attempt), !phase.isPreparing else { return handle(.workStopped(attempt.number)) }
             // The operation did not request the stop, so nothing would restart the work.
             let error = URLError(
                 .networkConnectionLost, url: request.url, "The connection was cancelled unexpectedly.")
-            decide(.failed(error, nil), after: attempt)
-        case .stopped:
-            if claimEnd(of: attempt) { handle(.workStopped(attempt.number)) }
+            performNextStep(after: .failed(error, nil), attempt)
         case .received(let head, let isFinal):
             let decision = isFinal || !mayRepeat(after: head) ? nil : nextStep(after: outcome, attempt)
             guard let decision, !decision.step.isFinish else { return attempt.finishBody(head, of: self) }
-            if claimEnd(of: attempt) { perform(decision, after: outcome, attempt) }
+            if claimEnd(of: attempt) != nil { perform(decision, after: outcome, attempt) }
         case .unusable, .failed, .refused, .settled, .succeeded:
             // The error thrown by user code is reported: retrying would throw it again.
             if case .failed(let error, _) = outcome,
@@ -28,9 +28,12 @@ extension URLConnectionOperation {
             {
                 return decide(.settled(failure.cause), after: attempt)
             }
-            guard claimEnd(of: attempt) else { return }
-            perform(nextStep(after: outcome, attempt), after: outcome, attempt)
+            if claimEnd(of: attempt) != nil { performNextStep(after: outcome, attempt) }
         }
+    }
+
+    private func performNextStep(after outcome: AttemptOutcome, _ attempt: Attempt) {
+        perform(nextStep(after: outcome, attempt), after: outcome, attempt)
     }
 
     /// Returns whether another attempt may follow a response. This check is the only cost for most operations.
@@ -38,8 +41,9 @@ extension URLConnectionOperation {
         has(.authentication) || has(.retryPolicy) || head?.asksForCredentials == true
     }
 
-    /// Ends the phases of an attempt. Returns false if it had already ended, so that its outcome does not count.
-    func claimEnd(of attempt: Attempt) -> Bool { core.withLock { _ in attempt.phase.finish() } != nil }
+    /// Ends the phases of an attempt. Returns the last one, to be released outside the lock; nil if the attempt had
+    /// already ended, so that its outcome does not count.
+    func claimEnd(of attempt: Attempt) -> AttemptPhase? { core.withLock { _ in attempt.phase.finish() } }
 
     // MARK: Storing an outcome
 
@@ -59,18 +63,19 @@ extension URLConnectionOperation {
     private func store(_ data: Data? = nil, _ object: Any? = nil, error: (any Error)? = nil, of attempt: Attempt) {
         let object = object.map { OperationCore.ResponseObject.made(ObjectBox($0)) } ?? .none
         let error = error.map { error in request.url.flatMap { (error as? any URLNaming)?.naming($0) } ?? error }
-        core.withLock { core in
-            core.data = data
-            core.object = object
-            core.error = error
-        }
+        core.withLock { $0.result = OperationCore.StoredResult(data: data, object: object, error: error) }
         finish(attempt)
     }
 
     // MARK: The response
 
-    /// Sets the head of the current response.
-    func note(_ head: ResponseHead) { core.withLock { $0.head = head } }
+    /// Sets the head of the current response, and the redirects that led to it, unless they are known.
+    func note(_ head: ResponseHead, redirects: [RedirectEvent]? = nil) {
+        core.withLock { core in
+            core.head = head
+            if let redirects { core.redirects = redirects }
+        }
+    }
 
     /// Returns whether the body of a response is written to the output stream; otherwise the body is kept as
     /// `responseData`.
@@ -99,16 +104,16 @@ extension URLConnectionOperation {
         let isPlain = serializesPlainly
         let (disposition, commits, phase) = core.withLock { core -> (ResponseDisposition, Bool, AttemptPhase?) in
             guard let phase = attempt.phase.finish() else { return (.none, false, nil) }
-            core.data = data
+            core.result.data = data
             let isLeftToTask = isPlain && core.isLeftToTask(head, data)
-            if isLeftToTask { core.object = .undecoded }
+            if isLeftToTask { core.result.object = .undecoded }
             // A body in memory (`data`) was never written to the sink, so the sink has nothing to commit.
             let commits = data == nil && core.place?.sink.isProvisional == true
             guard parses, !isLeftToTask else { return (.stored, commits, phase) }
             let isHead = data?.isEmpty != false && core.request.method == "HEAD"
             // In the common case, skip the thread hop and the Foundation response.
             if isPlain, let head, core.common.prepared.deliversBody(ofStatus: head.statusCode) {
-                core.object = isHead ? .none : .body
+                core.result.object = isHead ? .none : .body
                 return (.stored, commits, phase)
             }
             // An earlier stop had nothing to cancel; a later stop observes the `processing` phase.
@@ -142,8 +147,8 @@ extension URLConnectionOperation {
         let result = (object: object, failure: failure)
         let isCurrent = core.withLock { core in
             guard attempt.phase.didProcess() else { return false }
-            core.object = .made(result.object)
-            if let failure = result.failure { core.error = failure }
+            core.result.object = .made(result.object)
+            core.result.error = result.failure
             return true
         }
         if isCurrent { finish(attempt, committing: commits && failure == nil) }
@@ -155,9 +160,7 @@ extension URLConnectionOperation {
     ///
     /// - Parameter commits: Whether the sink first moves the bytes of an accepted response to their destination.
     private func finish(_ attempt: Attempt, committing commits: Bool = false) {
-        guard commits else { return handle(.workCompleted(attempt.number)) }
-        core.withLock { $0.commitsOutput = true }
-        handle(.workCanCommit(attempt.number))
+        handle(commits ? .workCanCommit(attempt.number) : .workCompleted(attempt.number))
     }
 
     /// Commits the sink. The result of the commit becomes the operation's. If the operation has finished in the
@@ -165,13 +168,13 @@ extension URLConnectionOperation {
     func commit(_ number: Lifecycle.AttemptNumber) {
         let call = BlockingCall()
         let attempt = core.withLock { core -> Attempt? in
-            // If `commitsOutput` is false, a worker commits its own results.
-            guard core.commitsOutput, let attempt = core.attempt(number) else { return nil }
+            // A worker commits its own results.
+            guard core.worker == nil, let attempt = core.attempt(number) else { return nil }
             attempt.willCommit(as: call)
             return attempt
         }
         attempt?.commit(as: call) { [self] error in
-            if let error { core.withLock { $0.error = error } }
+            if let error { core.withLock { $0.result.error = error } }
             handle(.workCompleted(number))
         }
     }
@@ -186,11 +189,7 @@ extension URLConnectionOperation {
             self?.handle(.commitTakesTooLong(number))
         }
         // This timer replaces that of `totalTimeout`, which no longer matters.
-        let unused = core.withLock { core in
-            defer { if !core.isFinished { core.expiryTimer = timer } }
-            return core.isFinished ? timer : core.expiryTimer
-        }
-        unused?.cancel()
+        setExpiryTimer(timer)
     }
 
     /// Finishes the operation: the last action of its lifecycle.

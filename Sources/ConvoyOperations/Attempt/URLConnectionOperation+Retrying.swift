@@ -32,13 +32,6 @@ extension URLConnectionOperation {
     /// started.
     package final func countEarlierRetries(_ count: Int) { core.withLock { $0.retryRecord.counted = count } }
 
-    /// Records the start of the first attempt.
-    func noteFirstAttempt(_ policy: RetryPolicy) {
-        let now = retryClock.now
-        core.withLock { $0.retryRecord.began = now }
-        if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
-    }
-
     /// Whether the operation has failed and the server certainly received no part of its request.
     package final var wasCertainlyNotSent: Bool {
         redirects.isEmpty && (error as? URLError)?.provesThatNothingWasSent(of: request.url) ?? false
@@ -52,17 +45,17 @@ extension URLConnectionOperation {
         let (record, policy) = core.withLock { ($0.retry ?? RetryRecord(), $0.common.values.retryPolicy) }
         let facts = facts(about: outcome, attempt, policy)
         let decision = NextStep.decide(after: outcome, facts, record, policy)
-        core.withLock { $0.retry = decision.record }
+        set(RetryRecord?.some(decision.record)) { swap(&$0.retry, &$1) }
         if let event = decision.event { report(event) }
         return decision
     }
 
     private func facts(about outcome: AttemptOutcome, _ attempt: Attempt, _ policy: RetryPolicy?) -> AttemptFacts {
-        let (url, method, stream) = core.withLock { ($0.request.url, $0.request.method, $0.request.bodyStream) }
+        let request = transferRequest
         var facts = AttemptFacts()
-        facts.method = method
+        facts.method = request.method
         facts.isRedirected = !redirects.isEmpty
-        facts.canSendBodyAgain = canReplay(stream)
+        facts.canSendBodyAgain = canReplay(request.bodyStream)
         facts.isResumable = worker?.isResumable ?? false
         facts.isProbe = reportsAnswer
         facts.progress = attempt.progress
@@ -77,9 +70,9 @@ extension URLConnectionOperation {
         case .failed(let failure as URLError, _):
             // If a different URL failed, a redirect was followed.
             let failed = failure.userInfo[NSURLErrorFailingURLErrorKey] as? URL
-            facts.isOwnURL = failed == nil || failed == url?.withoutUserInfo
+            facts.isOwnURL = failed == nil || failed == request.url?.withoutUserInfo
             facts.host = contactedHost(failed)
-            facts.nothingWasSent = !facts.isRedirected && failure.provesThatNothingWasSent(of: url)
+            facts.nothingWasSent = !facts.isRedirected && failure.provesThatNothingWasSent(of: request.url)
             facts.waitsForConnectivity = waitsForConnectivity
             if facts.waitsForConnectivity || policy?.retriesWhenNetworkReturns == true {
                 facts.network = networkTarget.map { NetworkCondition(target: $0, isGone: $0.isOutOfReach) }
@@ -111,8 +104,12 @@ extension URLConnectionOperation {
 
     /// Performs the decision about an attempt that has ended: begins the next attempt, or finishes the operation.
     func perform(_ decision: NextStep.Decision, after outcome: AttemptOutcome, _ attempt: Attempt) {
-        if decision.answersChallenge { continueBehindRedirects(of: attempt, after: outcome) }
-        if decision.isCounted, let event = decision.event { noteRetry(event, decision.record) }
+        if decision.answersChallenge || decision.isCounted {
+            setContinuation(behindRedirects: decision.answersChallenge, of: attempt, after: outcome)
+        }
+        if decision.isCounted, let event = decision.event {
+            supervisor?.operation(self, willRetry: event, countedRetries: decision.record.counted)
+        }
         if let gate = decision.gate { closeGate(gate) }
         switch decision.step {
         case .finish: store(outcome, of: attempt)
@@ -120,7 +117,9 @@ extension URLConnectionOperation {
         case .retry(let seconds, let network):
             delay(RetryDelay(until: Nanoseconds.deadline(seconds, after: retryClock.now), or: network), after: attempt)
         case .awaitNetwork(let target):
-            wait(for: .connectivity, after: attempt) { awaitNetwork(target, after: attempt) }
+            eventLog?.note(.delay(for: .connectivity))
+            let network = NetworkCondition(target: target, isGone: true)
+            delay(RetryDelay(until: .max, or: network, for: .connectivity), after: attempt)
         case .ask(.credential(let questions)):
             let head: ResponseHead? = if case .received(let head, _) = outcome { head } else { nil }
             let preset: Attempt.PresetOutcome =
@@ -128,15 +127,6 @@ extension URLConnectionOperation {
             wait(for: .challenge, after: attempt) { ask(questions[...], head, or: preset, attempt) }
         case .ask(.token(let rejected)): replace(rejected, after: attempt)
         }
-    }
-
-    private func noteRetry(_ event: RetryEvent, _ record: RetryRecord) {
-        // Start again from the operation's own request, because redirects may lead elsewhere.
-        let continuation = core.withLock { $0.authentication?.continuation.take() }
-        // The continuation's request may hold the last reference to a user's stream, so it is released outside the
-        // lock.
-        withExtendedLifetime(continuation) {}
-        supervisor?.operation(self, willRetry: event, countedRetries: record.counted)
     }
 
     /// Begins the next attempt immediately, with the slot of the previous attempt. If redirects have led to a different
@@ -165,18 +155,21 @@ extension URLConnectionOperation {
 
     // MARK: Waiting
 
-    /// Waits after an attempt, then handles the event `retryDue`.
-    func awaitRetry(after attempt: Attempt) {
-        let wait = core.withLock { _ -> RetryDelay? in
+    /// Waits after an attempt, then handles the event `retryDue`. If the next attempt has begun or the operation has
+    /// finished, no wait is needed.
+    func awaitRetry(after number: Lifecycle.AttemptNumber) {
+        let current = core.withLock { core -> (attempt: Attempt, wait: RetryDelay)? in
+            guard let attempt = core.attempt(number), isBackingOff(after: attempt), let wait = attempt.wait else {
+                return nil
+            }
             // From now on, the end of the wait releases the operation.
-            guard isBackingOff(after: attempt), let wait = attempt.wait else { return nil }
             wait.operation = self
-            return wait
+            return (attempt, wait)
         }
-        // If the wait has no deadline, the pending answer will end it.
-        guard let wait, wait.due < .max else { return }
-        setTimer(of: wait, after: attempt, at: wait.due)
-        if let network = wait.network { shorten(wait, after: attempt, byReturnOf: network) }
+        guard let (attempt, wait) = current else { return }
+        if wait.due < .max { setTimer(of: wait, after: attempt, at: wait.due) }
+        // If the wait has neither a deadline nor a network, the pending answer will end it.
+        if let network = wait.network { watch(network, for: wait, after: attempt) }
     }
 
     private func isBackingOff(after attempt: Attempt) -> Bool {
@@ -188,35 +181,38 @@ extension URLConnectionOperation {
     func setTimer(of wait: RetryDelay, after attempt: Attempt, at due: UInt64) {
         let number = attempt.number
         let timer = retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
-        let isOver = core.withLock { _ in
-            guard attempt.wait === wait else { return true }
-            wait.timers.append(timer)
-            return false
-        }
-        if isOver { timer.cancel() }
+        if !change(wait, after: attempt, { $0.timers.append(timer) }) { timer.cancel() }
     }
 
-    /// Ends the wait after an attempt, because the next attempt is due or no longer needed.
-    func cancelWait(after attempt: Attempt) {
-        let wait = core.withLock { _ in attempt.wait.take() }
+    /// Changes the wait after an attempt. Returns false if the wait is over.
+    func change(_ wait: RetryDelay, after attempt: Attempt, _ change: (RetryDelay) -> Void) -> Bool {
+        core.withLock { _ in
+            guard attempt.wait === wait else { return false }
+            change(wait)
+            return true
+        }
+    }
+
+    /// Ends the wait after an attempt, because the next attempt is due or no longer needed. If a later attempt has
+    /// begun, it has already ended the wait.
+    func cancelWait(after number: Lifecycle.AttemptNumber) {
+        let wait = core.withLock { $0.attempt(number)?.wait.take() }
         wait?.cancel()
     }
 
     // MARK: The body
 
-    /// Returns the request of a further attempt. A body stream can be read only once, so it must be replayable. Calls
-    /// user code.
-    func replayedRequest() throws(URLError) -> URLRequest {
-        let request = self.request
-        guard let stream = request.httpBodyStream else { return request }
-        if core.withLock({ $0.authentication?.takeIsBodyUnread() ?? false }) { return request }
+    /// Renews the body stream for a further attempt, because a stream can be read only once. Calls user code.
+    func renewedBodyStream() throws(URLError) -> InputStream? {
+        let request = request
+        guard let stream = request.httpBodyStream else { return nil }
         guard let fresh = freshBodyStream(for: stream) else {
             throw URLError(
                 .requestBodyStreamExhausted, url: request.url,
                 "The body must be sent again, but its stream cannot be read twice.")
         }
-        replaceBodyStream(with: fresh)
-        return self.request
+        changeRequest { $0.httpBodyStream = fresh }
+        return fresh
     }
 }
 

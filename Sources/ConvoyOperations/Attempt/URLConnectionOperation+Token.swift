@@ -12,25 +12,23 @@ struct RejectedToken {
 
 /// Methods that obtain the token of an `Authenticator`, add it to requests, and replace it after a 401.
 extension URLConnectionOperation {
-    /// Obtains the token for a starting attempt. Returns false if the attempt has ended, because the next attempt waits
-    /// for the refresh or because the operation fails.
-    func obtainToken(for attempt: Attempt) -> Bool {
-        guard let authenticator = core.withLock({ $0.authenticator }) else { return true }
-        let refresh = Once<Void>()
-        switch authenticator.next(waiter(attempt, refresh)) {
+    /// Obtains the token of a starting attempt, then connects. The attempt ends instead if the next attempt waits for a
+    /// refresh, or if the operation fails.
+    func obtainToken(of authenticator: Authenticator, for attempt: Attempt) {
+        let refresh = PendingRefresh()
+        switch authenticator.next({ refresh.set($0) }) {
         case .use(let grant):
             declare(.authentication)
-            core.withLock { $0.authenticationWork.token = grant }
-            return true
+            connect(attempt, with: grant)
         case .wait:
-            // If `claimEnd` returns false, an earlier stop has ended the attempt.
-            if claimEnd(of: attempt) { wait(for: refresh, after: attempt) }
-            return false
-        case .fail(let error):
-            decide(.settled(error), after: attempt)
-            return false
+            // If `claimEnd` returns nil, an earlier stop has ended the attempt.
+            if claimEnd(of: attempt) != nil { wait(for: refresh, after: attempt) }
+        case .fail(let error): decide(.settled(error), after: attempt)
         }
     }
+
+    /// The result of a refresh that the next attempt waits for.
+    private typealias PendingRefresh = Once<Result<Authenticator.Grant, any Error>>
 
     /// Returns a copy of the request with the token in its `Authorization` field.
     func authorized(_ request: TransferRequest, with token: AccessToken) throws -> TransferRequest {
@@ -49,32 +47,21 @@ extension URLConnectionOperation {
 
     /// Obtains a newer token, then begins the next attempt.
     func replace(_ rejected: RejectedToken, after attempt: Attempt) {
-        let refresh = Once<Void>()
-        switch rejected.authenticator.refused(rejected.grant, waiter(attempt, refresh)) {
-        case .use:
-            core.withLock { $0.authentication?.noteTokenRetry(afterRefresh: false) }
-            repeatNow(after: attempt)
-        case .wait:
-            core.withLock { $0.authentication?.noteTokenRetry(afterRefresh: true) }
-            wait(for: refresh, after: attempt)
-        case .fail(let error): store(.settled(error), of: attempt)
-        }
-    }
-
-    /// Returns the closure that the authenticator calls when the refresh has ended.
-    private func waiter(_ attempt: Attempt, _ refresh: Once<Void>) -> Authenticator.Waiter {
-        { [weak self, weak attempt] result in
-            if let self, let attempt, case .failure(let error) = result {
-                core.withLock { _ in attempt.settlement = .failure(error) }
-            }
-            refresh.set(())
-        }
+        let refresh = PendingRefresh()
+        let step = rejected.authenticator.refused(rejected.grant) { refresh.set($0) }
+        if case .fail(let error) = step { return store(.settled(error), of: attempt) }
+        let isRefreshed = if case .wait = step { true } else { false }
+        core.withLock { $0.authentication?.noteTokenRetry(afterRefresh: isRefreshed) }
+        if isRefreshed { wait(for: refresh, after: attempt) } else { repeatNow(after: attempt) }
     }
 
     /// Begins the next attempt when the refresh has ended and the operation has begun to wait.
-    private func wait(for refresh: Once<Void>, after attempt: Attempt) {
+    private func wait(for refresh: PendingRefresh, after attempt: Attempt) {
         wait(for: .token, after: attempt) {
-            refresh.whenSet { [weak self, number = attempt.number] in self?.handle(.retryDue(number)) }
+            refresh.whenSet { [weak self] result in
+                let preset: Attempt.PresetOutcome? = if case .failure(let error) = result { .failure(error) } else { nil }
+                self?.repeatLater(attempt, with: preset)
+            }
         }
     }
 }

@@ -38,7 +38,7 @@ extension URLConnectionOperation {
             if let attempt = core.attempt { return attempt.progress }
             if let kept = core.keptProgress { return kept }
             var progress = TransferProgress()
-            if core.isFinished, let count = core.data?.count {
+            if core.isFinished, let count = core.result.data?.count {
                 progress.bytesReceived = Int64(count)
                 progress.bytesExpectedToReceive = Int64(count)
             }

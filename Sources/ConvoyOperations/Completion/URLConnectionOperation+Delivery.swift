@@ -90,17 +90,15 @@ extension URLConnectionOperation: HandoverTask {
     /// - Returns: Whether this was the first call.
     private func callHandlers() -> Bool {
         let hasOutcome = hasOutcome
-        let (handlers, failure, object, data, isFirst, rare) = core.withLock { core in
+        let (handlers, result, isFirst, rare) = core.withLock { core in
             defer { core.areHandlersDone = true }
-            return (
-                core.takeHandlers(), core.error, core.object, core.data, !core.areHandlersDone, core.handlers.take()
-            )
+            return (core.takeHandlers(), core.result, !core.areHandlersDone, core.handlers.take())
         }
         if handlers.success != nil || handlers.failure != nil, let operation = self as? HTTPRequestOperation {
-            if let error = hasOutcome ? failure : error {
+            if let error = hasOutcome ? result.error : error {
                 handlers.failure?(operation, error)
             } else if let success = handlers.success {
-                success(operation, operation.object(object, of: data))
+                success(operation, operation.object(of: result))
             }
         }
         handlers.completion?()
@@ -130,25 +128,11 @@ extension URLConnectionOperation: HandoverTask {
         guard !earlier.contains(step), earlier.union(step).contains(.delivered),
             earlier.contains(.delivery) || earlier.contains(.completionGroup)
         else { return }
-        core.withLock { $0.takeWaiting() }.tell()
-    }
-}
-
-/// The hooks and the group that are waiting for the delivery.
-private struct Delivered: Sendable {
-    let hooks: [@Sendable () -> Void]
-    let group: DispatchGroup?
-
-    func tell() {
+        let (hooks, group) = core.withLock { core in
+            defer { core.hooks = [] }
+            return (core.hooks, core.enteredGroup.take())
+        }
         for hook in hooks { hook() }
         group?.leave()
-    }
-}
-
-extension OperationCore {
-    /// Takes the hooks and the group to notify when the delivery is complete.
-    fileprivate mutating func takeWaiting() -> Delivered {
-        defer { hooks = [] }
-        return Delivered(hooks: hooks, group: enteredGroup.take())
     }
 }

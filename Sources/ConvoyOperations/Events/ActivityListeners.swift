@@ -40,7 +40,7 @@ package enum ActivityListeners {
         guard (transition.old.state == .executing) != (transition.new.state == .executing) else { return }
         // The activity of a part is that of its parent operation, and an operation without a slot is idle most of the
         // time.
-        guard !operation.core.withLock({ $0.common.values.holder.isPart || $0.worker?.takesSlot == false }) else { return }
+        guard operation.takesSlot, !operation.settings.values.holder.isPart else { return }
         let listeners = all.withLock { all in all.values.compactMap(\.object) }
         for listener in listeners { listener.activityDidChange(of: operation) }
     }

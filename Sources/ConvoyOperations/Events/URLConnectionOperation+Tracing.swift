@@ -26,11 +26,12 @@ extension URLConnectionOperation {
 
     /// The trace context of the latest attempt, if any.
     public final var traceContext: TraceContext? { extra(\.traceContext) }
+}
 
-    /// Returns the request with the fields of the operation's trace context.
-    func traced(_ request: TransferRequest) -> TransferRequest {
-        guard let context = traceContext else { return request }
-        var traced = request.urlRequest
+extension TransferRequest {
+    /// Returns the request with the fields of a trace context, unless it sets them itself.
+    func traced(by context: TraceContext) -> TransferRequest {
+        var traced = urlRequest
         if traced.value(forHTTPHeaderField: "traceparent") == nil {
             traced.setValue(context.traceparent, forHTTPHeaderField: "traceparent")
             traced.setValue(context.state, forHTTPHeaderField: "tracestate")

@@ -19,20 +19,16 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     /// The object created from the body by the serializer; nil until the operation has finished, or if the serializer
     /// returned nil. For a response with an unacceptable status code, this is the parsed body of that response, and
     /// `error` is set too.
-    public final var responseObject: Any? {
-        guard hasOutcome else { return nil }
-        let (object, data) = core.withLock { core in (core.object, core.data) }
-        return self.object(object, of: data)
-    }
+    public final var responseObject: Any? { result.flatMap { object(of: $0) } }
 
-    /// Returns the response object of a response with the given body.
-    final func object(_ object: OperationCore.ResponseObject, of data: Data?) -> Any? {
-        switch object {
+    /// Returns the response object of a result.
+    final func object(of result: OperationCore.StoredResult) -> Any? {
+        switch result.object {
         case .none: nil
-        case .body: data
+        case .body: result.data
         case .made(let box): box.object
         // The awaiting task was expected to decode the body, but another caller reads the object.
-        case .undecoded: try? serializerWithDecoder.responseObject(for: response, data: data)
+        case .undecoded: try? serializerWithDecoder.responseObject(for: response, data: result.data)
         }
     }
 
@@ -67,8 +63,8 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
 
     /// The serializer, which uses the manager's decoder unless it has its own.
     private var serializerWithDecoder: any HTTPResponseSerialization {
-        let (facts, decoder) = core.withLock { ($0.common.values.serializer, $0.common.values.decoder) }
-        return facts.serializer(decodingBy: decoder)
+        let settings = settings
+        return settings.values.serializer.serializer(decodingBy: settings.values.decoder)
     }
 
     package override var serializesResponse: Bool { true }
@@ -89,10 +85,8 @@ extension HTTPRequestOperation {
     /// decoded.
     final func decodedValue<Value: Decodable & Sendable>(as type: Value.Type) async throws -> Value {
         try await finished()
-        let (object, data, head, awaited) = core.withLock {
-            ($0.object, $0.data, $0.head, $0.common.prepared.awaitedValue)
-        }
-        guard case .undecoded = object, let data, let serializer = awaited as? DecodableResponseSerializer<Value> else {
+        let (result, head, awaited) = core.withLock { ($0.result, $0.head, $0.common.prepared.awaitedValue) }
+        guard case .undecoded = result.object, let data = result.data, let serializer = awaited as? DecodableResponseSerializer<Value> else {
             return try value(of: responseObject)
         }
         do {

@@ -98,9 +98,14 @@ struct OperationCore: ~Copyable {
     // MARK: Results, final before `isFinished` is true
 
     var head: ResponseHead?
-    var data: Data?
-    var object = ResponseObject.none
-    var error: (any Error)?
+    var result = StoredResult()
+
+    /// The body, the object created from it, and the reason for the failure, if any.
+    struct StoredResult: Sendable {
+        var data: Data?
+        var object = ResponseObject.none
+        var error: (any Error)?
+    }
 
     /// The object created from the response by the serializer.
     enum ResponseObject: Sendable {
@@ -114,8 +119,6 @@ struct OperationCore: ~Copyable {
 
     // MARK: The work
 
-    /// Whether the response was accepted, so that the sink must commit it.
-    var commitsOutput = false
     var hasBegun = false
     /// Whether the handlers have been submitted to their queue but not called yet.
     var isHandoverPending = false
@@ -202,8 +205,8 @@ struct OperationCore: ~Copyable {
     mutating func takeAttempt() -> Attempt? {
         guard let attempt = attempt.take() else { return nil }
         var progress = attempt.progress
-        if self.worker != nil || progress.bytesSent > 0 || progress.bytesReceived != Int64(data?.count ?? 0) {
-            if self.worker == nil, error == nil { progress.bytesExpectedToReceive = progress.bytesReceived }
+        if self.worker != nil || progress.bytesSent > 0 || progress.bytesReceived != Int64(result.data?.count ?? 0) {
+            if self.worker == nil, result.error == nil { progress.bytesExpectedToReceive = progress.bytesReceived }
             self.keptProgress = progress
         }
         return attempt
@@ -212,6 +215,12 @@ struct OperationCore: ~Copyable {
     init(_ request: TransferRequest, _ common: RequestSettings) {
         self.request = request
         self.common = common
+    }
+
+    deinit {
+        // If the operation never finished, the group must not wait for it forever.
+        enteredGroup?.leave()
+        self.expiryTimer?.cancel()
     }
 
     /// Returns the attempt with the given number; nil if that attempt has not begun or is no longer the last one.
@@ -248,13 +257,15 @@ extension OperationCore {
         /// The record of the operation's challenges, if any.
         let record: AuthenticationRecord?
         let cacheHandler: URLConnectionOperation.CacheResponseHandler?
-        let isTraced: Bool
+        let traceContext: TraceContext?
+        /// Whether the previous attempt has not read any of the request's body.
+        let isBodyUnread: Bool
     }
 
     /// Applies rarely used state to the request and the attempt. Returns the values that the connection also needs; nil
     /// if it needs none.
     mutating func addRareParts(
-        to request: inout TransferRequest, of attempt: Attempt, hasToken: Bool,
+        to request: inout TransferRequest, of attempt: Attempt, sendsToken: Bool,
         _ delegatedCaching: URLConnectionOperation.CacheResponseHandler?
     ) -> ConnectionExtras? {
         let authentication = self.authentication
@@ -271,10 +282,12 @@ extension OperationCore {
             if self.retry?.followsAnswer == true { request = request.revalidating }
         }
         guard authentication != nil || cacheHandler != nil || self.traceContext != nil else { return nil }
-        let bearsToken = hasToken && authentication?.continuation?.bearsToken ?? true
+        let bearsToken = sendsToken && authentication?.continuation?.bearsToken ?? true
+        defer { authentication?.isBodyUnread = false }
         return ConnectionExtras(
             token: bearsToken ? authentication?.token?.token : nil, record: authentication?.record,
-            cacheHandler: cacheHandler, isTraced: self.traceContext != nil)
+            cacheHandler: cacheHandler, traceContext: self.traceContext,
+            isBodyUnread: authentication?.isBodyUnread ?? false)
     }
 }
 

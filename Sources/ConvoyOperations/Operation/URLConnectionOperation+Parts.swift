@@ -31,13 +31,11 @@ extension URLConnectionOperation {
             return (core.common, core.handlers.redirect, core.handlers.challenge, core.traceContext)
         }
         let settings = common.ofPart(decoding: decoding, identity: identity)
-        let old = core.withLock { core in
+        set(settings) { core, settings in
+            swap(&core.common, &settings)
             // The requests of the part belong to the parent's trace.
             core.traceContext = context
-            defer { core.common = settings }
-            return core.common
         }
-        withExtendedLifetime(old) {}
         addEvents(to: parent)
         if let base = parent.request.url, let own = request.url, base != own,
             !SecretScope(of: base).mayReceiveSecrets(own)
@@ -71,7 +69,7 @@ extension URLConnectionOperation {
     /// arbitrarily slow and may go without a byte for `limit` seconds, or forever if `limit` is nil. The usual idle
     /// timeout applies until the head arrives.
     package final func allowSilence(for limit: TimeInterval?) {
-        let request = core.withLock { $0.request.urlRequest }
+        let request = transferRequest.urlRequest
         change { values in
             values.connectionConfiguration.stallLimit = nil
             let usual = values.idleTimeout ?? request.timeoutInterval

@@ -18,7 +18,7 @@ package struct RequestPreview: Sendable {
 /// Methods that modify the request of an operation, and renew the stream of its body.
 extension URLConnectionOperation {
     /// Whether the request must not use a cellular network.
-    package final var barsCellularAccess: Bool { core.withLock { $0.request }.barsCellularAccess }
+    package final var barsCellularAccess: Bool { transferRequest.barsCellularAccess }
 
     /// The request as the next attempt would send it.
     package final var requestPreview: RequestPreview {

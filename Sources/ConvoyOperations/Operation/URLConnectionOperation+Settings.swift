@@ -42,22 +42,8 @@ extension URLConnectionOperation {
         get { request.httpBodyStream }
         set {
             if newValue != nil { reportLateChange(of: "inputStream") }
-            replaceBodyStream(with: newValue)
+            changeRequest { $0.httpBodyStream = newValue }
         }
-    }
-
-    /// Replaces the stream of the request body.
-    final func replaceBodyStream(with stream: InputStream?) {
-        struct Input: @unchecked Sendable { let stream: InputStream? }
-        let input = Input(stream: stream)
-        let old = core.withLock { core in
-            let old = core.request
-            var request = old.urlRequest
-            request.httpBodyStream = input.stream
-            core.request = TransferRequest(request)
-            return old
-        }
-        withExtendedLifetime(old) {}
     }
 
     /// The stream that receives the body instead of `responseData`. It is opened when the operation begins and closed

@@ -10,22 +10,26 @@ import FoundationNetworking
 extension URLConnectionOperation {
     /// Starts the timer of `totalTimeout`, if set. Only the first call has an effect.
     package final func beginResourceTimeout() {
-        let values = settings.values
-        let clock = values.holder.clock
-        guard let interval = values.totalTimeout, interval > 0, interval.isFinite else { return }
-        let deadline = Nanoseconds.deadline(interval, after: clock.now)
-        let isFirst = core.withLock { core in
-            let isFirst = core.deadline == nil
-            if isFirst { core.deadline = deadline }
-            return isFirst
+        let start = core.withLock { core -> (clock: any SchedulingClock, deadline: UInt64)? in
+            guard core.deadline == nil, let interval = core.common.values.totalTimeout, interval > 0, interval.isFinite
+            else { return nil }
+            let clock = core.common.values.holder.clock
+            let deadline = Nanoseconds.deadline(interval, after: clock.now)
+            core.deadline = deadline
+            return (clock, deadline)
         }
-        guard isFirst else { return }
-        let timer = clock.schedule(at: deadline) { [weak self] in self?.handle(.expire) }
-        let isOver = core.withLock { core in
-            if !core.isFinished { core.expiryTimer = timer }
-            return core.isFinished
+        guard let (clock, deadline) = start else { return }
+        setExpiryTimer(clock.schedule(at: deadline) { [weak self] in self?.handle(.expire) })
+    }
+
+    /// Sets the timer that limits the duration of the operation, and cancels the previous one. If the operation has
+    /// finished, cancels the timer.
+    func setExpiryTimer(_ timer: any ClockTimer) {
+        let unused = core.withLock { core in
+            defer { if !core.isFinished { core.expiryTimer = timer } }
+            return core.isFinished ? timer : core.expiryTimer
         }
-        if isOver { timer.cancel() }
+        unused?.cancel()
     }
 
     /// Returns the number of seconds left until `totalTimeout` expires; nil without a timeout.

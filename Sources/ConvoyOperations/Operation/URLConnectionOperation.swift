@@ -82,14 +82,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         }
     }
 
-    deinit {
-        guard lifecycle.value.state != .finished else { return }
-        // The operation never finished, and the group must not wait for it forever.
-        let (group, timer) = core.withLock { ($0.enteredGroup.take(), $0.expiryTimer.take()) }
-        group?.leave()
-        timer?.cancel()
-    }
-
     // MARK: State
 
     /// The state of the operation. Observe it with `observe(_:on:_:)`.
@@ -149,8 +141,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// An operation that has not begun does not start until `resume()`. This method has no effect if the operation has
     /// finished or is cancelled.
     open func pause() {
-        let mayRepeat = core.withLock { $0.worker != nil || RequestRules.isIdempotent($0.request.method) }
-        handle(mayRepeat ? .pause : .hold)
+        handle(worker != nil || RequestRules.isIdempotent(transferRequest.method) ? .pause : .hold)
     }
 
     /// Resumes the operation after `pause()`. A GET continues where it stopped if the server supports ranges and the
@@ -187,13 +178,15 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// The request, as passed to the initializer or as modified by `prepare`.
     public final var request: URLRequest {
-        let request = core.withLock { $0.request }
+        let request = transferRequest
         guard !request.isFoundationRequest else { return request.urlRequest }
         let made = request.urlRequest
-        let kept = request.keeping(made)
-        core.withLock { if $0.request === request { $0.request = kept } }
+        set(request.keeping(made)) { if $0.request === request { swap(&$0.request, &$1) } }
         return made
     }
+
+    /// The request in the form in which it is sent.
+    final var transferRequest: TransferRequest { core.withLock { $0.request } }
 
     /// The response; nil until its head has arrived. If the body was continued after a pause, this is the response with
     /// which the body began.
@@ -204,7 +197,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// The body, after the operation has finished; nil if the transfer failed or the body was written to
     /// `outputStream`. The body of a response with an unacceptable status code is included.
-    public final var responseData: Data? { hasOutcome ? core.withLock { $0.data } : nil }
+    public final var responseData: Data? { result?.data }
+
+    /// The result; nil until the operation has finished with an outcome.
+    final var result: OperationCore.StoredResult? { hasOutcome ? core.withLock { $0.result } : nil }
 
     /// The body as a string; nil if the bytes cannot be decoded. The body is decoded in `responseStringEncoding` if
     /// that was set, otherwise as by a `StringResponseSerializer`: according to its byte-order mark, the charset named
@@ -231,7 +227,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// The reason for the failure; nil if the operation has not failed. This is a `URLError` for a failed transfer,
     /// with the URL and libcurl's message in its `userInfo`; the error thrown by `prepare`; or the serializer's error.
     public final var error: (any Error)? {
-        if hasOutcome { return core.withLock { $0.error } }
+        if let result { return result.error }
         let life = lifecycle.value
         guard life.state == .finished else { return nil }
         if life.isExpired { return resourceTimeoutError }

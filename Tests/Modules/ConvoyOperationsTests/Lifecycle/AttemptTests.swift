@@ -128,7 +128,7 @@ import Testing
             // Anything that arrives now is too late.
             operation.decide(.succeeded("late", data: nil), after: attempt)
             let object = operation.core.withLock { core -> String? in
-                if case .made(let box) = core.object { box.object as? String } else { nil }
+                if case .made(let box) = core.result.object { box.object as? String } else { nil }
             }
             #expect(object != "late")
         }
