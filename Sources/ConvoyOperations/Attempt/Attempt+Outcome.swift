@@ -1,9 +1,6 @@
-import ConvoySerialization
-import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// Methods that derive the outcome of the attempt from the end of its connection.
 extension Attempt {

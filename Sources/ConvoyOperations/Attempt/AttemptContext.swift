@@ -1,8 +1,6 @@
-import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
 import Foundation
-import FoundationNetworking
 
 /// An object that performs the work of operations that consist of more than one transfer.
 package protocol AttemptRunner: AnyObject, Sendable {

@@ -1,11 +1,5 @@
-import ConvoyCache
-import ConvoySecurity
-import ConvoySerialization
 import ConvoySupport
-import ConvoyTransport
 import Foundation
-import FoundationNetworking
-import Synchronization
 
 /// Methods that perform the actions of an operation's lifecycle, and begin its attempts.
 extension URLConnectionOperation {

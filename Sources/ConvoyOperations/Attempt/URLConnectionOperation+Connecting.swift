@@ -5,7 +5,6 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// Methods that open the connection of an attempt, and the resources that it needs.
 extension URLConnectionOperation {
@@ -180,5 +179,16 @@ extension URLConnectionOperation {
         if advance(attempt, to: .connected(connection)) { return connection.start() }
         attempt.abandon()
         decide(.stopped, after: attempt)
+    }
+
+    /// Returns the transport whose connections share their transfers, or the given one if a handler, a delegate or an
+    /// output decides about the operation's transfer.
+    private func coalescing(_ transport: any Transport) -> any Transport {
+        let interests = delegate.map { $0.interests(in: self) } ?? []
+        let isOwn = core.withLock { core in
+            core.handlers.redirect != nil || core.handlers.traceContext != nil || core.place != nil
+        }
+        guard !isOwn, interests.isDisjoint(with: [.redirects, .responses, .data]) else { return transport }
+        return CoalescingTransport.over(transport)
     }
 }

@@ -1,5 +1,4 @@
 import ConvoyReachability
-import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
 import Foundation
@@ -136,68 +135,6 @@ extension URLConnectionOperation {
             scheduler.state.withLock({ $0.host(of: self) }) != host
         else { return handle(.workStopped(attempt.number)) }
         delay(RetryDelay(until: retryClock.now), after: attempt)
-    }
-
-    /// Begins the next attempt when an answer has arrived.
-    ///
-    /// - Parameter ask: A closure that requests the answer, called after the slot was released.
-    func wait(for reason: WaitReason, after attempt: Attempt, _ ask: () -> Void) {
-        eventLog?.note(.delay(for: reason))
-        delay(RetryDelay(until: .max, for: reason), after: attempt)
-        // If the operation was paused while the attempt was ending, the next attempt requests the answer.
-        if isBackingOff(after: attempt) { ask() }
-    }
-
-    private func delay(_ wait: RetryDelay, after attempt: Attempt) {
-        core.withLock { _ in attempt.wait = wait }
-        handle(.workWillRetry(attempt.number))
-    }
-
-    // MARK: Waiting
-
-    /// Waits after an attempt, then handles the event `retryDue`. If the next attempt has begun or the operation has
-    /// finished, no wait is needed.
-    func awaitRetry(after number: Lifecycle.AttemptNumber) {
-        let current = core.withLock { core -> (attempt: Attempt, wait: RetryDelay)? in
-            guard let attempt = core.attempt(number), isBackingOff(after: attempt), let wait = attempt.wait else {
-                return nil
-            }
-            // From now on, the end of the wait releases the operation.
-            wait.operation = self
-            return (attempt, wait)
-        }
-        guard let (attempt, wait) = current else { return }
-        if wait.due < .max { setTimer(of: wait, after: attempt, at: wait.due) }
-        // If the wait has neither a deadline nor a network, the pending answer will end it.
-        if let network = wait.network { watch(network, for: wait, after: attempt) }
-    }
-
-    private func isBackingOff(after attempt: Attempt) -> Bool {
-        let life = lifecycle.value
-        return life.isBackingOff && life.attemptNumber == attempt.number
-    }
-
-    /// Ends the wait at a deadline of the clock, unless it has ended earlier.
-    func setTimer(of wait: RetryDelay, after attempt: Attempt, at due: UInt64) {
-        let number = attempt.number
-        let timer = retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
-        if !change(wait, after: attempt, { $0.timers.append(timer) }) { timer.cancel() }
-    }
-
-    /// Changes the wait after an attempt. Returns false if the wait is over.
-    func change(_ wait: RetryDelay, after attempt: Attempt, _ change: (RetryDelay) -> Void) -> Bool {
-        core.withLock { _ in
-            guard attempt.wait === wait else { return false }
-            change(wait)
-            return true
-        }
-    }
-
-    /// Ends the wait after an attempt, because the next attempt is due or no longer needed. If a later attempt has
-    /// begun, it has already ended the wait.
-    func cancelWait(after number: Lifecycle.AttemptNumber) {
-        let wait = core.withLock { $0.attempt(number)?.wait.take() }
-        wait?.cancel()
     }
 
     // MARK: The body

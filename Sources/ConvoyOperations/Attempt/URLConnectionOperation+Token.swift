@@ -2,13 +2,6 @@ import ConvoySecurity
 import ConvoySupport
 import ConvoyTransport
 import Foundation
-import FoundationNetworking
-
-/// A token that a server has rejected with a 401.
-struct RejectedToken {
-    let authenticator: Authenticator
-    let grant: Authenticator.Grant
-}
 
 /// Methods that obtain the token of an `Authenticator`, add it to requests, and replace it after a 401.
 extension URLConnectionOperation {

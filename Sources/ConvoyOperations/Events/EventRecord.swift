@@ -1,5 +1,4 @@
 import ConvoySupport
-import ConvoyTransport
 import Foundation
 import Synchronization
 
@@ -51,7 +50,7 @@ struct EventRecord {
     }
 
     /// Reports a change of the lifecycle. Called in order.
-    mutating func report(_ change: OperationLog.Change) {
+    mutating func report(_ change: OperationLog.RecordedChange) {
         if OperationLog.comes(change.number, after: begun) { report { $0.tell(change, $1) } }
     }
 
@@ -88,7 +87,7 @@ struct EventRecord {
     ///   - changes: The changes that have not been reported yet, in order.
     ///   - reports: The reports that follow the changes, keyed by the number of the change.
     mutating func finalMetrics(
-        after changes: [OperationLog.Change], _ reports: [UInt32: [OperationLog.PendingReport]]
+        after changes: [OperationLog.RecordedChange], _ reports: [UInt32: [OperationLog.PendingReport]]
     ) -> OperationMetrics {
         if !metrics.isOver {
             var copy = sequencer

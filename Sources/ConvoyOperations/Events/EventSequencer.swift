@@ -54,7 +54,7 @@ struct EventSequencer {
         }
     }
 
-    mutating func tell(_ report: OperationLog.Report, at moment: MonotonicTime, _ emit: Emit) {
+    mutating func tell(_ report: OperationLog.LogReport, at moment: MonotonicTime, _ emit: Emit) {
         guard !isOver else { return }
         switch report {
         case .wait(let reason): if isInQueue { wait(for: reason, at: moment, emit) }
@@ -75,7 +75,7 @@ struct EventSequencer {
 
     // MARK: The lifecycle
 
-    mutating func tell(_ change: OperationLog.Change, _ emit: Emit) {
+    mutating func tell(_ change: OperationLog.RecordedChange, _ emit: Emit) {
         guard !isOver else { return }
         let (transition, moment) = (change.transition, change.moment)
         let (old, new) = (transition.old, transition.new)

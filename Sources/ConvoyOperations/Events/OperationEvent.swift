@@ -1,7 +1,6 @@
 import ConvoySupport
 import ConvoyTransport
 import Foundation
-import FoundationNetworking
 
 /// An event of an operation, as received by an ``EventMonitor``.
 ///

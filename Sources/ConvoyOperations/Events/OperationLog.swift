@@ -16,7 +16,7 @@ final class OperationLog: Sendable {
     typealias Receiver = @Sendable (ScheduledOperation, Lifecycle, Lifecycle) -> Void
 
     /// A change, with the circumstances at the time it was recorded.
-    struct Change: Sendable {
+    struct RecordedChange: Sendable {
         let transition: AtomicLifecycle.Transition
         let number: UInt32
         let moment: MonotonicTime
@@ -30,7 +30,7 @@ final class OperationLog: Sendable {
 
     /// A report about something other than a change, before it becomes an event. Large values are boxed to keep the
     /// others small.
-    enum Report {
+    enum LogReport {
         case wait(WaitReason)
         /// The reason of the next delay between two attempts.
         case delay(for: WaitReason)
@@ -42,7 +42,7 @@ final class OperationLog: Sendable {
 
     /// A report that waits for an earlier change.
     struct PendingReport {
-        let report: Report
+        let report: LogReport
         let moment: MonotonicTime
     }
 
@@ -52,7 +52,7 @@ final class OperationLog: Sendable {
         /// The number of the latest change that was recorded.
         var latest: UInt32 = 0
         /// Changes that were recorded early, while an earlier one is missing.
-        var early: [UInt32: Change] = [:]
+        var early: [UInt32: RecordedChange] = [:]
         /// Pending reports, by the number of the change that they follow.
         var held: [UInt32: [PendingReport]] = [:]
         var observers: [Int: Observer] = [:]
@@ -138,7 +138,7 @@ final class OperationLog: Sendable {
     // MARK: Changes
 
     /// Records a change, and passes on the changes that follow in order.
-    func note(_ change: Change, of operation: ScheduledOperation) {
+    func note(_ change: RecordedChange, of operation: ScheduledOperation) {
         let released = state.withLock { state in
             // The change was made before a reader was added.
             guard let last = state.last, Self.comes(change.number, after: last) else { return [Int: Observer]() }
@@ -147,7 +147,7 @@ final class OperationLog: Sendable {
                 state.early[change.number] = change
                 return [:]
             }
-            var following: Change? = change
+            var following: RecordedChange? = change
             while let next = following {
                 state.last = next.number
                 pass(next, of: operation, &state)
@@ -164,7 +164,7 @@ final class OperationLog: Sendable {
 
     /// Passes a change to the readers. Called under the lock, which preserves the order. No reader calls user code
     /// here: handlers run later, on their queues.
-    private func pass(_ change: Change, of operation: ScheduledOperation, _ state: inout State) {
+    private func pass(_ change: RecordedChange, of operation: ScheduledOperation, _ state: inout State) {
         state.events?.report(change)
         if change.transition.endsAttempt, let request = state.partRequest.take() {
             parent.object?.report { $0.end(request, nil, nil, at: change.moment, $1) }
@@ -177,7 +177,7 @@ final class OperationLog: Sendable {
     // MARK: Reports
 
     /// Reports a wait in a queue, or a decision.
-    func note(_ report: Report) {
+    func note(_ report: LogReport) {
         let now = StartMoment.timeNow
         guard let parent = parent.object else { return take(report, at: now) { $0.tell(report, at: now, $1) } }
         // The waits of a part are not those of the whole operation.
@@ -213,7 +213,7 @@ final class OperationLog: Sendable {
     /// Passes on a report after all changes that were recorded earlier: immediately if they have been delivered, or
     /// together with the last of these changes.
     private func take(
-        _ report: @autoclosure () -> Report, at moment: MonotonicTime,
+        _ report: @autoclosure () -> LogReport, at moment: MonotonicTime,
         _ tell: (inout EventSequencer, EventSequencer.Emit) -> Void
     ) {
         state.withLock { state in
@@ -272,7 +272,7 @@ final class OperationLog: Sendable {
             first = number
         }
 
-        func read(_ change: Change, of operation: ScheduledOperation) {
+        func read(_ change: RecordedChange, of operation: ScheduledOperation) {
             guard OperationLog.comes(change.number, after: first) else { return }
             queue.submit { [self] in
                 receiver.withLock { $0 }?.call(operation, change.transition.old, change.transition.new)

@@ -1,7 +1,6 @@
 import ConvoySupport
 import ConvoyTransport
 import Foundation
-import Synchronization
 
 /// The final operation of a batch. It finishes when all members have finished, the members' handlers have run, and the
 /// batch's completion handler has run. Operations that depend on the batch start afterwards.
@@ -57,7 +56,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         of operations: [URLConnectionOperation], completionQueue queue: DispatchQueue? = nil,
         progress: ProgressHandler? = nil, completion: Completion? = nil
     ) {
-        let members = operations.eachOnce
+        let members = Self.withoutDuplicates(operations)
         total = members.count
         self.queue = DispatchQueue(label: "Convoy.Batch", target: queue ?? .main)
         isOnMainQueue = queue == nil
@@ -123,6 +122,12 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
 
     // MARK: Members
 
+    /// Returns operations without duplicates, each at its first position.
+    static func withoutDuplicates<Member: URLConnectionOperation>(_ operations: [Member]) -> [Member] {
+        var seen = Set<ObjectIdentifier>()
+        return operations.filter { seen.insert(ObjectIdentifier($0)).inserted }
+    }
+
     private var queueForHandlers: DispatchQueue {
         if isOnMainQueue { UsageWarning.mainQueue.probe(queue) }
         return queue
@@ -143,8 +148,8 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     }
 
     private func completeIfDone() {
-        enum Next { case wait, finish, complete(Completion?, [URLConnectionOperation]) }
-        let next: Next = batch.withLock { batch in
+        enum NextAction { case wait, finish, complete(Completion?, [URLConnectionOperation]) }
+        let next: NextAction = batch.withLock { batch in
             let life = lifecycle.value
             guard life.state == .executing, !batch.hasCompleted else { return .wait }
             guard life.isCancelled || batch.delivered == total else { return .wait }
@@ -199,14 +204,6 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     }
 }
 
-extension Array where Element: URLConnectionOperation {
-    /// The operations without duplicates, each at its first position.
-    var eachOnce: [Element] {
-        var seen = Set<ObjectIdentifier>()
-        return filter { seen.insert(ObjectIdentifier($0)).inserted }
-    }
-}
-
 extension URLConnectionOperation {
     /// Creates a batch of operations. The counterpart of `batchOfRequestOperations:progressBlock:completionBlock:`. The
     /// parameters are those of `BatchOperation.init(of:completionQueue:progress:completion:)`.
@@ -217,6 +214,6 @@ extension URLConnectionOperation {
         progress: BatchOperation.ProgressHandler? = nil, completion: BatchOperation.Completion? = nil
     ) -> [Operation] {
         let end = BatchOperation(of: operations, completionQueue: queue, progress: progress, completion: completion)
-        return operations.eachOnce + [end]
+        return BatchOperation.withoutDuplicates(operations) + [end]
     }
 }

@@ -3,7 +3,6 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// An HTTP request operation whose serializer validates and parses the response. The counterpart of
 /// `AFHTTPRequestOperation`.

@@ -1,5 +1,4 @@
 import ConvoySecurity
-import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
 import Foundation

@@ -1,6 +1,4 @@
 import ConvoyCache
-import ConvoySecurity
-import ConvoySerialization
 import ConvoyTransport
 import Foundation
 import FoundationNetworking

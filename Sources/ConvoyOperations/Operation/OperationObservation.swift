@@ -1,6 +1,5 @@
 import ConvoySupport
 import Foundation
-import Synchronization
 
 /// An observation that lasts as long as this object. The counterpart of `NSKeyValueObservation`.
 ///

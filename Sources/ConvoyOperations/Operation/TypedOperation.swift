@@ -1,5 +1,4 @@
 import ConvoySerialization
-import ConvoySupport
 import Foundation
 import FoundationNetworking
 

@@ -1,10 +1,7 @@
 import ConvoyCache
-import ConvoySecurity
-import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
 import Foundation
-import FoundationNetworking
 
 extension URLConnectionOperation {
     /// A closure that decides whether a response is stored. It returns the response, possibly modified, or nil to store

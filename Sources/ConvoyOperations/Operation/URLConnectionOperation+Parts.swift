@@ -1,4 +1,3 @@
-import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
 import Foundation

@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport

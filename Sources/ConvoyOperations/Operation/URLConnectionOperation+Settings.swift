@@ -1,5 +1,3 @@
-import ConvoyCache
-import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
@@ -163,4 +161,23 @@ extension URLConnectionOperation {
     ///
     /// Foundation's `setValue` ignores a value with a line break; see `URLConnectionOperation.init(request:)`.
     public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void
+}
+
+extension URLConnectionOperation {
+    /// Warns in a debug build about a setting that was changed too late to affect the attempt in progress.
+    ///
+    /// - Parameter name: The name of the setting; nil if nothing has changed.
+    final func reportLateChange(of name: @autoclosure () -> String?) {
+        #if DEBUG
+        if isTooLateForSettings, let name = name() { UsageWarning.lateSetting.give(about: name) }
+        #endif
+    }
+
+    /// Whether the operation has finished, or an attempt in progress has read the settings.
+    final var isTooLateForSettings: Bool {
+        core.withLock { core in
+            guard !core.isFinished, let attempt = core.attempt else { return core.isFinished }
+            return attempt.transport != nil && attempt.phase.isUnderWay
+        }
+    }
 }

@@ -1,6 +1,3 @@
-import ConvoyCache
-import ConvoySecurity
-import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
 import Foundation

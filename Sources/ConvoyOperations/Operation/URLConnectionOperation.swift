@@ -3,7 +3,6 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// An operation that performs a URL request. The counterpart of `AFURLConnectionOperation`.
 ///

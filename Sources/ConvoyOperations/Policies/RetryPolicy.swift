@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// The detection of operations that wait for each other in a cycle and would never finish.

@@ -1,5 +1,4 @@
 import ConvoySupport
-import ConvoyTransport
 import Foundation
 import Synchronization
 

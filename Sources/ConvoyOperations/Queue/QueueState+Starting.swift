@@ -1,4 +1,3 @@
-import ConvoySupport
 import Foundation
 
 /// Methods that grant slots to operations.

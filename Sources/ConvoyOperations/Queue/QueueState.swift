@@ -1,4 +1,3 @@
-import ConvoySupport
 import Foundation
 
 /// The state that a ``Scheduler`` keeps under its lock: a value that calls no user code. It is noncopyable because the

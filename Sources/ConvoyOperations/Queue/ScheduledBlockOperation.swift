@@ -1,4 +1,3 @@
-import ConvoySupport
 import Foundation
 import Synchronization
 

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Dispatch
 import Foundation
 
@@ -46,6 +47,29 @@ extension ScheduledOperation {
                 guard let self, let dependency else { return false }
                 return !self.isFinished && !self.isCancelled && dependency.isUnclaimed
             }
+        }
+    }
+}
+
+extension ScheduledOperation {
+    /// The reason why the operation waits at this moment; nil if it is executing, is about to start, or has finished.
+    ///
+    /// An executing operation also waits if it was redirected to a host that has no free slot.
+    public final var waitReason: WaitReason? {
+        let life = lifecycle.value
+        if isFinished { return nil }
+        if life.state == .paused { return .pause }
+        if life.isBackingOff { return delayReason }
+        let reason: WaitReason? =
+            if let scheduler = scheduler.object {
+                scheduler.state.withLock { $0.waitReason(of: self) }
+            } else {
+                has(.startsWhenReady) ? .condition : .start
+            }
+        switch reason {
+        case .condition where waitsForDependencies: return .dependencies
+        case .condition, .start: return life.hasBegun || isExecuting ? nil : reason
+        default: return reason
         }
     }
 }

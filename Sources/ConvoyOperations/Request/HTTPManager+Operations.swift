@@ -156,7 +156,7 @@ extension HTTPManager {
     public func enqueueBatch<Member: URLConnectionOperation>(
         of operations: [Member], progress: BatchOperation.ProgressHandler? = nil
     ) async throws -> [Member] {
-        let members = operations.eachOnce
+        let members = BatchOperation.withoutDuplicates(operations)
         let batch = BatchOperation(
             of: members, completionQueue: completionQueue ?? OperationQueues.processing, progress: progress)
         enqueue(members + [batch])
@@ -193,7 +193,7 @@ extension HTTPManager {
         of operations: [Member], isolation: isolated (any Actor)? = #isolation,
         _ body: (AsyncStream<Member>) async throws -> Result
     ) async throws -> Result {
-        let members = operations.eachOnce
+        let members = BatchOperation.withoutDuplicates(operations)
         let (finished, continuation) = AsyncStream.makeStream(of: Member.self)
         let left = Locked(members.count)
         if members.isEmpty { continuation.finish() }

@@ -195,3 +195,11 @@ struct RequestArguments {
         }
     }
 }
+
+extension HTTPRequestOperationManager {
+    /// Returns the key that identical requests of the manager share; nil for a request that does not share its
+    /// transfer.
+    package final func sharedTransferKey(of request: URLRequest) -> SharedTransferKey? {
+        SharedTransferKey(request, settings.prepared.configuration)
+    }
+}

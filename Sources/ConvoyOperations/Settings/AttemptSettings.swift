@@ -1,5 +1,4 @@
 import ConvoySerialization
-import ConvoySupport
 import ConvoyTransport
 import Foundation
 
@@ -90,5 +89,30 @@ struct PreparedSerializer: Sendable {
     func serializer(decodingBy decoder: JSONDecoder?) -> any HTTPResponseSerialization {
         guard takesDecoder, let decoder else { return serializer }
         return (serializer as? any DecoderInheriting)?.taking(decoder) ?? serializer
+    }
+}
+
+extension RequestSettings.Values {
+    /// Returns the name of a changed setting that an attempt reads only when it starts; nil if no such setting has
+    /// changed.
+    func lateChange(from old: Self) -> String? {
+        let changes = [
+            ("cache", storedResponses != old.storedResponses),
+            ("coalescesIdenticalRequests", coalescesIdenticalRequests != old.coalescesIdenticalRequests),
+            ("collectsMetrics", collectsMetrics != old.collectsMetrics),
+            ("completionGroup", completionGroup !== old.completionGroup),
+            ("cookieStore", cookies != old.cookies),
+            ("dependencyFailurePolicy", chosenDependencyFailurePolicy != old.chosenDependencyFailurePolicy),
+            ("identity", identity != old.identity),
+            ("idleTimeout", idleTimeout != old.idleTimeout),
+            ("maximumBodySize", maximumBodySize != old.maximumBodySize),
+            ("receiveRateLimit", receiveRateLimit != old.receiveRateLimit),
+            ("securityPolicy", securityPolicy != old.securityPolicy),
+            ("sendRateLimit", sendRateLimit != old.sendRateLimit),
+            ("stallLimit", stallLimit != old.stallLimit),
+            ("totalTimeout", totalTimeout != old.totalTimeout),
+            ("connectionConfiguration", connectionConfiguration != old.connectionConfiguration),
+        ]
+        return changes.first { $0.1 }?.0
     }
 }

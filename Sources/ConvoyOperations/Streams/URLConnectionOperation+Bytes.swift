@@ -1,4 +1,5 @@
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 

@@ -2,8 +2,6 @@ import ConvoySupport
 import ConvoyTransport
 import Dispatch
 import Foundation
-import FoundationNetworking
-import Synchronization
 
 /// Methods that finish an operation: they call its handlers and release its resources.
 extension URLConnectionOperation: HandoverTask {

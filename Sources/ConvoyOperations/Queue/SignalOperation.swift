@@ -1,3 +1,5 @@
+import Foundation
+
 /// An operation that finishes when an event has occurred, so that other operations can wait for the event.
 ///
 /// It needs no queue, and takes no slot. Do not add it to Foundation's queues: it may already have finished.

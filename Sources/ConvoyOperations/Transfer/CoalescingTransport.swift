@@ -38,27 +38,6 @@ package struct SharedTransferKey: Hashable, Sendable {
     }
 }
 
-extension HTTPRequestOperationManager {
-    /// Returns the key that identical requests of the manager share; nil for a request that does not share its
-    /// transfer.
-    package final func sharedTransferKey(of request: URLRequest) -> SharedTransferKey? {
-        SharedTransferKey(request, settings.prepared.configuration)
-    }
-}
-
-extension URLConnectionOperation {
-    /// Returns the transport whose connections share their transfers, or the given one if a handler, a delegate or an
-    /// output decides about the operation's transfer.
-    func coalescing(_ transport: any Transport) -> any Transport {
-        let interests = delegate.map { $0.interests(in: self) } ?? []
-        let isOwn = core.withLock { core in
-            core.handlers.redirect != nil || core.handlers.traceContext != nil || core.place != nil
-        }
-        guard !isOwn, interests.isDisjoint(with: [.redirects, .responses, .data]) else { return transport }
-        return CoalescingTransport.over(transport)
-    }
-}
-
 /// A transport in which identical concurrent GETs share one transfer.
 ///
 /// Every operation gets its own connection, but the transfer behind it is shared. An operation that joins late first

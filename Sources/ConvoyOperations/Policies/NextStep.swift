@@ -1,6 +1,5 @@
 import ConvoyReachability
 import ConvoySecurity
-import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
 import Foundation
@@ -111,6 +110,19 @@ struct AttemptFacts {
     var now: UInt64 = 0
     /// The number of seconds that the operation has left; nil for no limit.
     var timeLeft: TimeInterval?
+}
+
+/// A token that a server has rejected with a 401.
+struct RejectedToken {
+    let authenticator: Authenticator
+    let grant: Authenticator.Grant
+}
+
+/// A network that an operation needs.
+struct NetworkCondition {
+    let target: NetworkTarget
+    /// Whether the route was missing when the attempt failed.
+    let isGone: Bool
 }
 
 extension NextStep {

@@ -12,3 +12,13 @@ package enum OperationQueues {
     /// The queue on which notifications are posted.
     static let notifications = DispatchQueue(label: "Convoy.Notifications")
 }
+
+extension DispatchQueue {
+    /// The main queue, for a handler that is about to be submitted and has no other queue. Reading this property checks
+    /// whether anything runs the main queue.
+    package static var mainForHandlers: DispatchQueue {
+        let main = DispatchQueue.main
+        UsageWarning.mainQueue.probe(main)
+        return main
+    }
+}

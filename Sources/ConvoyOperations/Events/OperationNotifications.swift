@@ -2,7 +2,6 @@ import ConvoySupport
 import ConvoyTransport
 import Dispatch
 import Foundation
-import FoundationNetworking
 import Synchronization
 
 extension Notification.Name {
@@ -28,7 +27,7 @@ extension Notification.Name {
 /// Observers are user code, and run neither on the network thread nor under a lock. The queue is woken once for all
 /// notifications that arrive before it has posted them, because waking it costs more than a post.
 enum OperationNotifications {
-    private typealias Entry = (name: Notification.Name, operation: URLConnectionOperation)
+    private typealias Entry = (name: Notification.Name, operation: Operation)
 
     private static let waiting = ContendedLock<[Entry]>([])
     /// The number of notifications that are waiting or being posted.
@@ -36,7 +35,7 @@ enum OperationNotifications {
     private static let poster = Poster()
 
     /// Posts a notification after all earlier ones.
-    static func post(_ name: Notification.Name, of operation: URLConnectionOperation) {
+    static func post(_ name: Notification.Name, of operation: Operation) {
         waiting.withLock { $0.append((name, operation)) }
         let isFirst = count.add(1, ordering: .sequentiallyConsistent).oldValue == 0
         if isFirst { CompletionOutbox.post(to: OperationQueues.notifications) { poster.postAll() } }

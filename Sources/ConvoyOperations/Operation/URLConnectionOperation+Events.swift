@@ -19,7 +19,7 @@ extension URLConnectionOperation {
     func note(_ transition: AtomicLifecycle.Transition) {
         guard let log, let number = transition.number else { return }
         let (hasEvents, new) = (log.hasEvents, transition.new)
-        let change = OperationLog.Change(
+        let change = OperationLog.RecordedChange(
             transition: transition, number: number, moment: StartMoment.timeNow,
             whenReady: hasEvents && new.isStartable ? reasonToWait : .start,
             outcome: hasEvents && new.state == .finished ? outcome(of: new) : nil)

@@ -1,5 +1,3 @@
-import ConvoySerialization
-import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
