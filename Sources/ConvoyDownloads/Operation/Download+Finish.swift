@@ -210,7 +210,7 @@ extension Download {
             state.withLock { $0.file = file }
             if operation.isFinished { close() }
         }
-        try operation.willCommit(partialFile: file.path, as: place.url)
+        try operation.commitCheck?(file.path, place.url)
         let replaces = settings.existing != .fail && settings.existing != .skip
         do throws(FileWritingError) {
             try file.commit(

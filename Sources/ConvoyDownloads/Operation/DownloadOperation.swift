@@ -235,11 +235,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     // MARK: Execution
 
-    /// Checks the complete file before it is renamed to its final name, on a thread that may block. If this throws, the
-    /// download fails.
-    package func willCommit(partialFile: String, as place: URL) throws { try commitCheck?(partialFile, place) }
-
-    /// The closure that other modules provide for a complete file, called like ``willCommit(partialFile:as:)``.
+    /// The closure that checks the complete file before it is renamed to its final name, on a thread that may block. If
+    /// it throws, the download fails.
     package final var commitCheck: (@Sendable (_ partialFile: String, _ place: URL) throws -> Void)? {
         get { downloadSettings.withLock { $0.commitCheck } }
         set { downloadSettings.withLock { $0.commitCheck = newValue } }

@@ -16,33 +16,30 @@ import Testing
 
     // MARK: The destination
 
-    /// A download that delays the renaming of its file.
-    private final class HeldDownload: DownloadOperation, @unchecked Sendable {
+    /// Returns a download that delays the renaming of its file until the semaphore is signalled.
+    private func held() async -> (download: DownloadOperation, goesOn: DispatchSemaphore) {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         let commits = DispatchSemaphore(value: 0)
         let goesOn = DispatchSemaphore(value: 0)
-        override func willCommit(partialFile: String, as place: URL) throws {
-            commits.signal()
-            _ = goesOn.wait(timeout: .now() + 60)
-        }
-    }
-
-    private func held() async -> HeldDownload {
-        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
-        let download = HeldDownload(
+        let download = DownloadOperation(
             request: URLRequest(url: fixture.server.url("/file")), destination: fixture.file())
         download.completionQueue = .global()
+        download.commitCheck = { _, _ in
+            commits.signal()
+            Self.wait(for: goesOn)
+        }
         fixture.queue.addOperation(download)
-        await Task.detached { Self.wait(for: download.commits) }.value
-        return download
+        await Task.detached { Self.wait(for: commits) }.value
+        return (download, goesOn)
     }
 
     private static func wait(for semaphore: DispatchSemaphore) { _ = semaphore.wait(timeout: .now() + 60) }
 
     @Test func `a download cancelled while its file is being renamed succeeds`() async throws {
-        let download = await held()
+        let (download, goesOn) = await held()
         download.cancel()
         #expect(!download.isFinished && !download.isCancelled)
-        download.goesOn.signal()
+        goesOn.signal()
         try await download.finished()
         #expect(download.error == nil && !download.isCancelled && download.outcome == .downloaded)
         #expect(fixture.contents() == bytes && fixture.names == ["file.bin"])
@@ -51,12 +48,12 @@ import Testing
     @Test func `a cancelled download does not wait long for the renaming of its file`()
         async throws
     {
-        let download = await held()
+        let (download, goesOn) = await held()
         download.cancel()
         await #expect(throws: URLError.self) { try await download.finished() }
         #expect(download.isCancelled && (download.error as? URLError)?.code == .cancelled)
         #expect(!fixture.names.contains("file.bin"))
-        download.goesOn.signal()
+        goesOn.signal()
         try await waitUntil("the file") { fixture.names == ["file.bin"] }
         #expect(fixture.contents() == bytes)
     }
