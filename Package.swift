@@ -117,7 +117,7 @@ let package = Package(
         module(
             "ConvoyOperations",
             uses: [
-                "CEpoll", "ConvoyTransport", "ConvoySerialization", "ConvoySecurity", "ConvoyCookies", "ConvoyCache",
+                "ConvoyTransport", "ConvoySerialization", "ConvoySecurity", "ConvoyCookies", "ConvoyCache",
                 "ConvoyReachability", "ConvoySupport",
             ]),
         // HAR, curl commands, network activity and view bindings, which observe operations.
