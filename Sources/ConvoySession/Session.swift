@@ -263,12 +263,6 @@ final class SessionTransport: Transport {
     }
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
-    ) -> any Connection {
-        current.connection(for: request, configuration: configuration, delegate: delegate)
-    }
-
-    func connection(
         for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
         current.connection(for: request, configuration: configuration, delegate: delegate)

@@ -36,6 +36,8 @@ final class Attempt: ConnectionDelegate, @unchecked Sendable {
     /// The operation, retained only while the connection is open, so that a paused operation can be released.
     @exclusivity(unchecked) var operation: URLConnectionOperation?
     @exclusivity(unchecked) var body: ReceivedBody
+    /// Whether the transfer may be shared with identical requests.
+    @exclusivity(unchecked) var sharesTransfer = false
     @exclusivity(unchecked) private var memoryLimit = Int64.max
     @exclusivity(unchecked) var state = AttemptState()
     @exclusivity(unchecked) var rare = OnDemand<Rare>()
@@ -90,10 +92,16 @@ final class Attempt: ConnectionDelegate, @unchecked Sendable {
         counts.bytesExpectedToReceive.store(expected ?? -1, ordering: .relaxed)
     }
 
-    /// Sets the number of bytes sent and the total number to send. May be called on any thread.
-    func report(sent: Int64, expected: Int64?) {
-        counts.bytesSent.store(sent, ordering: .relaxed)
+    /// Reports the number of bytes sent since the last call, the total number sent, and the number to send. May be
+    /// called on any thread.
+    func reportSent(_ bytes: Int64, total: Int64, expected: Int64?, of operation: URLConnectionOperation) {
+        counts.bytesSent.store(total, ordering: .relaxed)
         counts.bytesExpectedToSend.store(expected ?? -1, ordering: .relaxed)
+        guard bytes != 0 else { return }
+        operation.delegate(interestedIn: .progress)?
+            .operation(operation, didSend: bytes, total: total, expected: expected)
+        guard operation.has(.progress) else { return }
+        operation.progressReport.noteUpload(bytes, total: total, expected: expected, of: operation)
     }
 
     // MARK: Beginning
@@ -117,17 +125,6 @@ final class Attempt: ConnectionDelegate, @unchecked Sendable {
         // An earlier stop had no connection to cancel.
         if operation.lifecycle.value.isEnding { return carryOut(state.flow.handle(.stop)) }
         report(receivedOutcome(isFinal: true))
-    }
-
-    /// Records the call that is about to commit the sink. Called under the operation's lock, so that an attempt
-    /// discarded afterwards can abandon the call.
-    func willCommit(as call: BlockingCall) { body.sink?.willCommit(as: call) }
-
-    /// Moves the bytes of the sink to their final destination. May be called on any thread.
-    ///
-    /// - Parameter then: The closure called with the result on a worker thread, unless the call is abandoned.
-    func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
-        body.sink?.commit(as: call, then: then)
     }
 
     /// Discards the sink and releases the operation, which has finished.
@@ -266,12 +263,7 @@ final class Attempt: ConnectionDelegate, @unchecked Sendable {
         _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
     ) {
         guard let operation, !state.hasEnded else { return }
-        counts.bytesSent.store(total, ordering: .relaxed)
-        counts.bytesExpectedToSend.store(totalExpected ?? -1, ordering: .relaxed)
-        operation.delegate(interestedIn: .progress)?
-            .operation(operation, didSend: Int64(count), total: total, expected: totalExpected)
-        guard operation.has(.progress) else { return }
-        operation.progressReport.noteUpload(Int64(count), total: total, expected: totalExpected, of: operation)
+        reportSent(Int64(count), total: total, expected: totalExpected, of: operation)
     }
 
     func connection(

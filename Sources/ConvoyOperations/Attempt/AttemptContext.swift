@@ -97,12 +97,7 @@ package struct AttemptContext: Sendable {
     ///
     /// - Parameter bytes: The change since the last call; negative if the server has lost bytes.
     package func reportSent(bytes: Int64, total: Int64, expected: Int64?) {
-        attempt.report(sent: total, expected: expected)
-        guard bytes != 0 else { return }
-        operation.delegate(interestedIn: .progress)?
-            .operation(operation, didSend: bytes, total: total, expected: expected)
-        guard operation.has(.progress) else { return }
-        operation.progressReport.noteUpload(bytes, total: total, expected: expected, of: operation)
+        attempt.reportSent(bytes, total: total, expected: expected, of: operation)
     }
 
     /// Reports that the body continues after the first `offset` bytes, which are already stored.

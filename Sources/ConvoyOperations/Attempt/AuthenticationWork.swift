@@ -48,20 +48,19 @@ final class AuthenticationWork: @unchecked Sendable {
 }
 
 extension OperationCore {
-    /// Returns the token refused by a 401, its authenticator, and whether this operation has already requested a
-    /// refresh; nil if no token was refused or the maximum number of retries is reached.
-    func refusedToken(of attempt: Attempt) -> (Authenticator, Authenticator.Grant, hasAsked: Bool)? {
+    /// Returns the token refused by a 401, and whether this operation has already requested a refresh; nil if no token
+    /// was refused or the maximum number of retries is reached.
+    func refusedToken(of attempt: Attempt) -> (token: RejectedToken, hasAsked: Bool)? {
         guard let authenticator, let authentication = self.authentication, let grant = authentication.token,
             authentication.mayRetryForToken
-        else {
-            return nil
-        }
+        else { return nil }
         // A redirect to another origin removes the token, and a redirect back does not restore it. For a shared
         // transfer, only the redirects are known.
         let isRemoved = self.redirects?.contains { redirect in
             redirect.removedFields.contains { HTTPSyntax.isSameField($0.name, "Authorization") }
         }
         let wasSent = (attempt.rare.redirection?.request).map(authentication.bearsToken) ?? (isRemoved != true)
-        return wasSent ? (authenticator, grant, authentication.hasAskedForRefresh) : nil
+        guard wasSent else { return nil }
+        return (RejectedToken(authenticator: authenticator, grant: grant), authentication.hasAskedForRefresh)
     }
 }

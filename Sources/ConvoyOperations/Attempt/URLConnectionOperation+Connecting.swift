@@ -49,6 +49,11 @@ extension URLConnectionOperation {
             guard attempt.phase.advance(to: .preparing(nil), unless: self.mustStop(attempt)) else {
                 return .none
             }
+            // A transfer about which a handler, a delegate or an output decides is not shared.
+            attempt.sharesTransfer =
+                attempt.settings.coalescesIdenticalRequests && core.handlers.redirect == nil
+                && core.handlers.traceContext == nil && core.place == nil
+                && interests.isDisjoint(with: [.redirects, .responses, .data])
             let transport = core.openTransport(for: attempt)
             if !attempt.body.hasPlace {
                 let sink = core.place?.sink
@@ -173,22 +178,11 @@ extension URLConnectionOperation {
         if let stream = request.bodyStream, let limit = (stream as? any ThrottledBodyStream)?.rateLimit {
             attempt.configuration.sendRateLimits.append(limit)
         }
-        let source = attempt.settings.coalescesIdenticalRequests ? coalescing(transport) : transport
+        let source = attempt.sharesTransfer ? CoalescingTransport.over(transport) : transport
         let connection = source.connection(for: request, configuration: attempt.configuration, delegate: attempt)
         // From now on, a stop cancels the connection, possibly before it is started.
         if advance(attempt, to: .connected(connection)) { return connection.start() }
         attempt.abandon()
         decide(.stopped, after: attempt)
-    }
-
-    /// Returns the transport whose connections share their transfers, or the given one if a handler, a delegate or an
-    /// output decides about the operation's transfer.
-    private func coalescing(_ transport: any Transport) -> any Transport {
-        let interests = delegate.map { $0.interests(in: self) } ?? []
-        let isOwn = core.withLock { core in
-            core.handlers.redirect != nil || core.handlers.traceContext != nil || core.place != nil
-        }
-        guard !isOwn, interests.isDisjoint(with: [.redirects, .responses, .data]) else { return transport }
-        return CoalescingTransport.over(transport)
     }
 }

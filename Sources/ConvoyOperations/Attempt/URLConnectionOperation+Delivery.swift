@@ -105,10 +105,10 @@ extension URLConnectionOperation: HandoverTask {
     }
 
     /// Sets completion handlers. Handlers set after the operation has finished are also called once.
-    final func setFinalHandlers(_ set: (inout OperationCore) -> Void) {
+    final func setFinalHandlers(_ set: (inout OperationCore.FinalHandlers) -> Void) {
         let (old, isLate, queue) = core.withLock { core -> (OperationCore.FinalHandlers, Bool, DispatchQueue?) in
             let old = core.finalHandlers
-            set(&core)
+            set(&core.finalHandlers)
             return (old, core.beginHandover(), core.common.prepared.completionQueue)
         }
         // Releasing the old handlers may run user code, which must not run under the lock.

@@ -170,10 +170,11 @@ extension URLConnectionOperation {
         let attempt = core.withLock { core -> Attempt? in
             // A worker commits its own results.
             guard core.worker == nil, let attempt = core.attempt(number) else { return nil }
-            attempt.willCommit(as: call)
+            // An attempt that is discarded afterwards can abandon the call.
+            attempt.body.sink?.willCommit(as: call)
             return attempt
         }
-        attempt?.commit(as: call) { [self] error in
+        attempt?.body.sink?.commit(as: call) { [self] error in
             if let error { core.withLock { $0.result.error = error } }
             handle(.workCompleted(number))
         }

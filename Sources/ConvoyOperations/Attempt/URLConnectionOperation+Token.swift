@@ -32,10 +32,10 @@ extension URLConnectionOperation {
     /// Returns the token that a response rejects; nil if it rejects none, or none that can be replaced.
     func rejectedToken(by head: ResponseHead, _ attempt: Attempt) -> RejectedToken? {
         guard head.statusCode == 401,
-            let (authenticator, grant, hasAsked) = core.withLock({ $0.refusedToken(of: attempt) }),
-            !hasAsked || authenticator.isSuperseded(grant)
+            let (token, hasAsked) = core.withLock({ $0.refusedToken(of: attempt) }),
+            !hasAsked || token.authenticator.isSuperseded(token.grant)
         else { return nil }
-        return RejectedToken(authenticator: authenticator, grant: grant)
+        return token
     }
 
     /// Obtains a newer token, then begins the next attempt.

@@ -72,14 +72,14 @@ extension URLConnectionOperation {
     }
 
     /// Ends the wait at a deadline of the clock, unless it has ended earlier.
-    func setTimer(of wait: RetryDelay, after attempt: Attempt, at due: UInt64) {
+    private func setTimer(of wait: RetryDelay, after attempt: Attempt, at due: UInt64) {
         let number = attempt.number
         let timer = retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
         if !change(wait, after: attempt, { $0.timers.append(timer) }) { timer.cancel() }
     }
 
     /// Changes the wait after an attempt. Returns false if the wait is over.
-    func change(_ wait: RetryDelay, after attempt: Attempt, _ change: (RetryDelay) -> Void) -> Bool {
+    private func change(_ wait: RetryDelay, after attempt: Attempt, _ change: (RetryDelay) -> Void) -> Bool {
         core.withLock { _ in
             guard attempt.wait === wait else { return false }
             change(wait)
@@ -104,7 +104,7 @@ extension URLConnectionOperation {
     }
 
     /// Ends the wait after an attempt as soon as the network returns, that is, a route to its target exists.
-    func watch(_ network: NetworkCondition, for wait: RetryDelay, after attempt: Attempt) {
+    private func watch(_ network: NetworkCondition, for wait: RetryDelay, after attempt: Attempt) {
         let clock = retryClock
         let target = network.target
         do {

@@ -2,7 +2,6 @@ import ConvoySupport
 import ConvoyTransport
 import Dispatch
 import Foundation
-import Synchronization
 
 extension Notification.Name {
     /// Posted when an operation has begun its work; `object` is the operation. Posted to `NotificationCenter.default`
@@ -25,41 +24,25 @@ extension Notification.Name {
 /// The notifications of all operations, in order.
 ///
 /// Observers are user code, and run neither on the network thread nor under a lock. The queue is woken once for all
-/// notifications that arrive before it has posted them, because waking it costs more than a post.
+/// notifications that arrive before it runs, because waking it costs more than a post.
 enum OperationNotifications {
     private typealias Entry = (name: Notification.Name, operation: Operation)
 
     private static let waiting = ContendedLock<[Entry]>([])
-    /// The number of notifications that are waiting or being posted.
-    private static let count = Atomic<Int>(0)
-    private static let poster = Poster()
 
     /// Posts a notification after all earlier ones.
     static func post(_ name: Notification.Name, of operation: Operation) {
-        waiting.withLock { $0.append((name, operation)) }
-        let isFirst = count.add(1, ordering: .sequentiallyConsistent).oldValue == 0
-        if isFirst { CompletionOutbox.post(to: OperationQueues.notifications) { poster.postAll() } }
+        let isFirst = waiting.withLock { waiting in
+            waiting.append((name, operation))
+            return waiting.count == 1
+        }
+        if isFirst { CompletionOutbox.post(to: OperationQueues.notifications) { postAll() } }
     }
 
-    /// The object that posts the notifications on their queue.
-    private final class Poster: @unchecked Sendable {
-        /// The entries being posted, whose memory is reused so that most posts allocate nothing. The array is used only
-        /// on the queue.
-        @exclusivity(unchecked) private var taken: [Entry] = []
-
-        /// The maximum number of entries for which memory is kept.
-        private static let mostKept = 1024
-
-        func postAll() {
-            let center = NotificationCenter.default
-            var left = 0
-            repeat {
-                waiting.withLock { swap(&$0, &taken) }
-                for (name, operation) in taken { center.post(name: name, object: operation) }
-                let posted = taken.count
-                if posted > Self.mostKept { taken = [] } else { taken.removeAll(keepingCapacity: true) }
-                left = count.subtract(posted, ordering: .sequentiallyConsistent).newValue
-            } while left > 0
-        }
+    /// Posts the waiting notifications. Called on their queue.
+    private static func postAll() {
+        var taken: [Entry] = []
+        waiting.withLock { swap(&$0, &taken) }
+        for (name, operation) in taken { NotificationCenter.default.post(name: name, object: operation) }
     }
 }

@@ -71,24 +71,9 @@ public struct TraceContext: Sendable, Hashable {
 
     /// Returns the bytes encoded by lowercase hexadecimal digits; nil if the digits are invalid.
     private static func bytes(_ digits: Substring.UTF8View, count: Int) -> [UInt8]? {
-        guard digits.count == 2 * count else { return nil }
-        var bytes: [UInt8] = []
-        var high: UInt8?
-        for digit in digits {
-            let value: UInt8
-            switch digit {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
-            default: return nil
-            }
-            if let first = high {
-                bytes.append(first << 4 | value)
-                high = nil
-            } else {
-                high = value
-            }
-        }
-        return bytes
+        let uppercase = UInt8(ascii: "A")...UInt8(ascii: "F")
+        guard digits.count == 2 * count, !digits.contains(where: uppercase.contains) else { return nil }
+        return ASCII.bytes(ofHexadecimal: Array(digits))
     }
 
     /// The value of the `traceparent` field.

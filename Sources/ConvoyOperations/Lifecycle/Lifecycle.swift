@@ -261,14 +261,11 @@ package struct Lifecycle: Hashable, Sendable {
     }
 
     private mutating func workCompleted() -> Action {
-        if work == .committing {
-            let isToEnd = wantsEnd
-            (cancels, expires) = (false, false)
-            work = .complete
-            return isToEnd || state == .executing ? finish() : .nothing
-        }
+        let finishes = wantsEnd || state == .executing
+        // The result of a commit takes precedence.
+        if work == .committing { (cancels, expires) = (false, false) }
         work = .complete
-        return isEnding || state == .executing ? finish() : .nothing
+        return finishes ? finish() : .nothing
     }
 
     private mutating func workWillRetry() -> Action {

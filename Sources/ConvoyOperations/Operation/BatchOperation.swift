@@ -20,7 +20,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     public typealias Completion = @Sendable (_ operations: [URLConnectionOperation]) -> Void
 
     private struct Batch {
-        var hasCompleted = false
+        var isFinishing = false
         var isEndPosted = false
         var delivered = 0
         var members: [URLConnectionOperation]
@@ -72,8 +72,8 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
 
     public override var isAsynchronous: Bool { true }
 
-    override func performWork() { completeIfDone() }
-    override func stopWork() { completeIfDone() }
+    override func performWork() { finishIfDone() }
+    override func stopWork() { finishIfDone() }
 
     package override func proceed(after transition: AtomicLifecycle.Transition) {
         guard transition.action == .finish else { return super.proceed(after: transition) }
@@ -144,16 +144,16 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
             return (batch.delivered, batch.progress)
         }
         withExtendedLifetime(progress) {}
-        if delivered == total { completeIfDone() }
+        if delivered == total { finishIfDone() }
     }
 
-    private func completeIfDone() {
+    private func finishIfDone() {
         enum NextAction { case wait, finish, complete(Completion?, [URLConnectionOperation]) }
         let next: NextAction = batch.withLock { batch in
             let life = lifecycle.value
-            guard life.state == .executing, !batch.hasCompleted else { return .wait }
+            guard life.state == .executing, !batch.isFinishing else { return .wait }
             guard life.isCancelled || batch.delivered == total else { return .wait }
-            batch.hasCompleted = true
+            batch.isFinishing = true
             // A batch with only a progress handler also waits until the last progress has been reported.
             let hasHandlers = batch.completion != nil || batch.progress != nil
             return life.isCancelled || !hasHandlers ? .finish : .complete(batch.completion, batch.members)
@@ -191,12 +191,9 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
 
     /// Releases the members and the handlers. If the progress is being read, first stores its sum.
     private func releaseMembers() {
-        let counted = batch.withLock { $0.countsBytes && $0.sum == nil ? $0.members : nil }
-        if let counted {
-            let sum = TransferProgress.sum(of: counted)
-            batch.withLock { $0.sum = sum }
-        }
+        let sum = batch.withLock { $0.countsBytes && $0.sum == nil ? $0.members : nil }.map(TransferProgress.sum)
         let held = batch.withLock { batch in
+            if let sum { batch.sum = sum }
             defer { (batch.members, batch.progress, batch.completion) = ([], nil, nil) }
             return (batch.members, batch.progress, batch.completion)
         }

@@ -85,9 +85,9 @@ extension HTTPRequestOperation {
     final func decodedValue<Value: Decodable & Sendable>(as type: Value.Type) async throws -> Value {
         try await finished()
         let (result, head, awaited) = core.withLock { ($0.result, $0.head, $0.common.prepared.awaitedValue) }
-        guard case .undecoded = result.object, let data = result.data, let serializer = awaited as? DecodableResponseSerializer<Value> else {
-            return try value(of: responseObject)
-        }
+        guard case .undecoded = result.object, let data = result.data,
+            let serializer = awaited as? DecodableResponseSerializer<Value>
+        else { return try value(of: responseObject) }
         do {
             if let value = try serializer.value(ofPlain: data) { return value }
             return try value(of: nil)

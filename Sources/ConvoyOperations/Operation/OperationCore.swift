@@ -33,33 +33,30 @@ struct OperationCore: ~Copyable {
 
     // MARK: Handlers, released when they have run
 
-    var completion: (@Sendable () -> Void)?
-    var success: HTTPRequestOperation.Success?
-    var failure: HTTPRequestOperation.Failure?
+    var finalHandlers = FinalHandlers()
     var handlers = OnDemand<OptionalHandlers>()
 
     /// The handlers called when the operation has finished.
     struct FinalHandlers: Sendable {
-        let completion: (@Sendable () -> Void)?
-        let success: HTTPRequestOperation.Success?
-        let failure: HTTPRequestOperation.Failure?
+        var completion: (@Sendable () -> Void)?
+        var success: HTTPRequestOperation.Success?
+        var failure: HTTPRequestOperation.Failure?
+
+        var isEmpty: Bool { success == nil && failure == nil && completion == nil }
     }
-
-    var finalHandlers: FinalHandlers { FinalHandlers(completion: completion, success: success, failure: failure) }
-
-    var hasHandlers: Bool { success != nil || failure != nil || completion != nil }
 
     /// Returns whether the caller must submit the handlers to their queue now, because the operation has finished and
     /// has handlers. Returns true only once until the handlers are taken.
     mutating func beginHandover() -> Bool {
-        guard isFinished, hasHandlers, !isHandoverPending else { return false }
+        guard isFinished, !finalHandlers.isEmpty, !isHandoverPending else { return false }
         isHandoverPending = true
         return true
     }
 
     mutating func takeHandlers() -> FinalHandlers {
         isHandoverPending = false
-        return FinalHandlers(completion: completion.take(), success: success.take(), failure: failure.take())
+        defer { finalHandlers = FinalHandlers() }
+        return finalHandlers
     }
 
     /// The handlers that few operations have.
@@ -309,7 +306,7 @@ extension URLConnectionOperation: RequestConfigurable {
     /// `RequestConfigurable/updateSettings(_:)`.
     public final func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result {
         let result = try RequestSettings.update(update, read: { settings }) { old, new in
-            guard core.withLock({ $0.common.replace(old, by: new) }) else { return false }
+            guard replaceSettings(old, by: new) else { return false }
             reportLateChange(of: new.values.lateChange(from: old.values))
             return true
         }
@@ -319,14 +316,19 @@ extension URLConnectionOperation: RequestConfigurable {
 
     /// Updates the settings, including the internal ones that belong to the operation.
     final func change(_ body: (inout RequestSettings.Values) -> Void) {
-        // The old settings may hold the last reference to a user's objects, which must not be released under the lock.
-        let (old, new) = core.withLock { core in
-            let old = core.common
-            body(&core.common.values)
-            return (old, core.common)
-        }
-        withExtendedLifetime(old) {}
+        var old, new: RequestSettings
+        repeat {
+            old = settings
+            new = old
+            body(&new.values)
+        } while !replaceSettings(old, by: new)
         noteRareSettings(new)
+    }
+
+    /// Replaces the settings. Returns false if they have changed since they were read. The caller holds the old ones,
+    /// which may hold the last reference to a user's objects, so they are not released under the lock.
+    private func replaceSettings(_ old: RequestSettings, by new: RequestSettings) -> Bool {
+        core.withLock { $0.common.replace(old, by: new) }
     }
 
     /// Sets the flags of rarely used settings, which must be looked up under the lock.

@@ -1,6 +1,5 @@
 import ConvoySupport
 import Foundation
-import Synchronization
 
 /// The object that reports transferred bytes to the user's handlers and to the operation's `Progress`, only as often as
 /// they can process the reports.
@@ -21,9 +20,6 @@ final class ProgressReport: Sendable {
     }
 
     private let state = Locked(State())
-    private let hasProgress = Atomic<Bool>(false)
-    private let hasFollowers = Atomic<Bool>(false)
-    private let hasBodyFollower = Atomic<Bool>(false)
 
     deinit {
         // The operation was released without finishing.
@@ -34,13 +30,11 @@ final class ProgressReport: Sendable {
         if let handler = operation.downloadProgressHandler {
             note(\.download, bytes, total, expected, handler, operation)
         }
-        if hasProgress.load(ordering: .acquiring) { move(to: operation.transferProgress) }
         tellFollowers(of: operation)
     }
 
     func noteUpload(_ bytes: Int64, total: Int64, expected: Int64?, of operation: URLConnectionOperation) {
         if let handler = operation.uploadProgressHandler { note(\.upload, bytes, total, expected, handler, operation) }
-        if hasProgress.load(ordering: .acquiring) { move(to: operation.transferProgress) }
         tellFollowers(of: operation)
     }
 
@@ -70,7 +64,6 @@ final class ProgressReport: Sendable {
             state.followers[state.nextKey] = follower
             return state.nextKey
         }
-        hasFollowers.store(true, ordering: .sequentiallyConsistent)
         // Either the finishing operation finds the follower, or this check finds the operation finished.
         if operation.core.withLock({ $0.isFinished }) { endFollowing(operation) }
         return { [weak self] in
@@ -80,13 +73,14 @@ final class ProgressReport: Sendable {
     }
 
     private func tellFollowers(of operation: URLConnectionOperation) {
-        guard hasFollowers.load(ordering: .acquiring) else { return }
+        let (hasProgress, followers) = state.withLock { ($0.progress != nil, $0.followers) }
+        guard hasProgress || !followers.isEmpty else { return }
         let progress = operation.transferProgress
-        for follower in state.withLock({ $0.followers }).values { follower.move(progress) }
+        if hasProgress { move(to: progress) }
+        for follower in followers.values { follower.move(progress) }
     }
 
     private func endFollowing(_ operation: URLConnectionOperation) {
-        guard hasFollowers.load(ordering: .sequentiallyConsistent) else { return }
         let followers = state.withLock { state in
             defer { state.followers = [:] }
             return state.followers
@@ -98,15 +92,9 @@ final class ProgressReport: Sendable {
         }
     }
 
-    func followBody(with handler: @escaping @Sendable (() -> Data) -> Void) {
-        state.replace(\.body, by: handler)
-        hasBodyFollower.store(true, ordering: .releasing)
-    }
+    func followBody(with handler: @escaping @Sendable (() -> Data) -> Void) { state.replace(\.body, by: handler) }
 
-    func noteBody(_ body: () -> Data) {
-        guard hasBodyFollower.load(ordering: .acquiring) else { return }
-        state.withLock { $0.body }?(body)
-    }
+    func noteBody(_ body: () -> Data) { state.withLock { $0.body }?(body) }
 
     // MARK: Foundation's Progress
 
@@ -121,7 +109,6 @@ final class ProgressReport: Sendable {
             state.progress = progress
             return progress
         }
-        hasProgress.store(true, ordering: .releasing)
         // Report the transferred bytes now, because no more may be transferred for a while.
         let transferred = operation.transferProgress
         if transferred.units.completed > 0 { move(to: transferred, isFirst: true) }
@@ -152,8 +139,8 @@ final class ProgressReport: Sendable {
     /// `Progress`.
     func finish(of operation: URLConnectionOperation) {
         endFollowing(operation)
-        if hasBodyFollower.load(ordering: .acquiring) { state.replace(\.body, by: nil) }
-        guard hasProgress.load(ordering: .acquiring) else { return }
+        state.replace(\.body, by: nil)
+        guard state.withLock({ $0.progress != nil }) else { return }
         let isSuccess = operation.error == nil
         OperationQueues.progress.submit { [self] in
             let (progress, total) = state.withLock { ($0.progress, $0.units.completed) }

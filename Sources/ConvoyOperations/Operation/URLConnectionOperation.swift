@@ -246,7 +246,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// success or failure handler, and then released. A block that is set after the operation has finished is also
     /// called once.
     open override var completionBlock: (@Sendable () -> Void)? {
-        get { core.withLock { $0.completion } }
+        get { core.withLock { $0.finalHandlers.completion } }
         set { setFinalHandlers { $0.completion = newValue } }
     }
 
@@ -300,11 +300,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
 
     // MARK: The lifecycle
-
-    /// Applies an event to the operation, from any thread.
-    final func handle(_ event: Lifecycle.Event) {
-        if let transition = lifecycle.handle(event) { proceed(after: transition) }
-    }
 
     /// Performs the action that results from a lifecycle change. Tests override this method to run other threads
     /// between the change and the action.

@@ -132,9 +132,7 @@ public struct RetryPolicy: Sendable {
             guard retryAfter <= maximumRetryAfter else { return event(.giveUp(.askedToWaitTooLong)) }
             // Add a little jitter; otherwise all clients would retry at the same moment.
             delay = retryAfter + min(delay, 1)
-        } else if case .status(429) = reason {
-            delay = (longest + delay) / 2
-        } else if case .status(503) = reason {
+        } else if failure.error == nil, [429, 503].contains(failure.statusCode) {
             delay = (longest + delay) / 2
         }
         if let limit = maximumDuration, failure.elapsed + delay > limit { return event(.giveUp(.tookTooLong)) }

@@ -27,7 +27,7 @@ final class ExternalOperation: ScheduledOperation, @unchecked Sendable {
         let runsUserCode = type(of: operation) != BlockOperation.self
         declare(runsUserCode ? .startedDirectly : [.startedDirectly, .ofLibrary])
         guard runsUserCode, !wasReady else { return }
-        for case let dependency as ScheduledOperation in operation.dependencies { dependency.willWakeForeign() }
+        for case let dependency as ScheduledOperation in operation.dependencies { dependency.declare(.wakesForeign) }
     }
 
     override var represented: Operation { operation }

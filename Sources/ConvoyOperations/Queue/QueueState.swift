@@ -302,7 +302,7 @@ struct QueueState: ~Copyable {
 
     /// Reports to an operation why it begins to wait, if it has requested such reports.
     func reportWait(of index: Int32) {
-        guard let operation = slots[Int(index)].operation, operation.hearsOfWaits,
+        guard let operation = slots[Int(index)].operation, operation.has(.hearsOfWaits),
             let reason = waitReason(of: operation)
         else { return }
         operation.willWait(for: reason)

@@ -314,18 +314,14 @@ extension RequestOperationQueue {
     /// - Returns: Whether the gate was closed.
     @discardableResult
     public final func openGate(forHost host: String) -> Bool {
-        scheduler.openGate(of: host.lowercased())
+        var wasClosed = false
+        scheduler.change { wasClosed = $0.lanes.openGate(of: host.lowercased()) }
+        return wasClosed
     }
 
     /// Opens all gates early, like ``openGate(forHost:)``.
     public final func openAllGates() {
         scheduler.change { $0.lanes.openAllGates() }
-    }
-
-    /// Closes the gate of a host until the queue's clock reaches `deadline` (nanoseconds). A gate that is already
-    /// closed for longer is unchanged.
-    package final func closeGate(forHost host: String, until deadline: UInt64) {
-        scheduler.closeGate(of: host, until: deadline)
     }
 }
 

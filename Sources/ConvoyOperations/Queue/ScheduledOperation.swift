@@ -257,15 +257,14 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// operation is also started, so that it finishes.
     override open func start() {
         guard lifecycle.value.wasStarted || isReady else { return slotDidFree() }
-        advance(by: .start)
+        handle(.start)
     }
 
     // MARK: The lifecycle
 
-    /// Applies an event to a single-attempt operation. Can be called from any thread.
-    final func advance(by event: Lifecycle.Event) {
-        guard let transition = lifecycle.handle(event) else { return }
-        proceed(after: transition)
+    /// Applies an event to the operation. Can be called from any thread.
+    final func handle(_ event: Lifecycle.Event) {
+        if let transition = lifecycle.handle(event) { proceed(after: transition) }
     }
 
     /// Performs a lifecycle change for a single-attempt operation, which is never retried, and never paused after it
@@ -278,7 +277,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         case .stop: stopWork()
         case .slotFreed: slotDidFree()
         case .readinessChanged: readinessDidChange()
-        case .restart: if lifecycle.value.wasStarted, !isScheduled { advance(by: .start) } else { readinessDidChange() }
+        case .restart: if lifecycle.value.wasStarted, !isScheduled { handle(.start) } else { readinessDidChange() }
         case .finish: executionDidFinish()
         case .nothing, .stopAndFreeSlot, .holdAndFreeSlot, .release, .awaitRetry, .commit, .awaitCommit: break
         }
@@ -295,7 +294,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     func stopWork() {}
 
     /// Finishes a single-attempt operation. Only the first call has an effect.
-    final func workDidEnd() { advance(by: .workCompleted(lifecycle.value.attemptNumber)) }
+    final func workDidEnd() { handle(.workCompleted(lifecycle.value.attemptNumber)) }
 
     // MARK: User code
 
@@ -310,9 +309,6 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         return NetworkThread.isCurrent
             && (!isOfLibrary || has(.wakesForeign) || Self.areUsersInFoundationQueues.load(ordering: .relaxed))
     }
-
-    /// Records that a foreign operation, whose class may override `isReady`, depends on this one.
-    final func willWakeForeign() { _ = set(.wakesForeign) }
 
     // MARK: For the queue
 
@@ -363,12 +359,6 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         represented.dependencies.contains { ($0 as? ScheduledOperation)?.isUnclaimed ?? false }
     }
 
-    /// Whether the operation has requested reports of what it waits for.
-    final var hearsOfWaits: Bool { has(.hearsOfWaits) }
-
-    /// Whether the operation has ever had dependencies or dependents.
-    final var hasConnections: Bool { connections.isSet }
-
     /// Whether the operation is in a ``RequestOperationQueue``, which calls `start()` again after a pause.
     package final var isScheduled: Bool { scheduler.isSet }
 
@@ -411,8 +401,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Closes the gate of a host in the operation's queue until a time on the queue's clock, in nanoseconds. With a
     /// `patience`, `ReadyQueue.closeGate` describes when it opens.
-    package final func closeGate(of host: String, until deadline: UInt64, patience: UInt64? = nil) {
-        scheduler.object?.closeGate(of: host, until: deadline, patience: patience)
+    final func closeGate(of host: String, until deadline: UInt64, patience: UInt64? = nil) {
+        scheduler.object?.change { $0.lanes.closeGate(of: host, until: deadline, patience: patience) }
     }
 
     /// Reports that a host which had refused connections has answered.

@@ -59,7 +59,8 @@ final class Scheduler: @unchecked Sendable {
         if operation.isFinished { letGo(of: operation) }
         carryOut(effects)
         catchUp(on: operation, since: snapshot)
-        if operation.hasConnections { operation.checkDependencies() }
+        // Most operations have neither dependencies nor dependents.
+        if operation.connections.isSet { operation.checkDependencies() }
     }
 
     private func giveUpPlace(_ flags: QueueSlot.Flags) {
@@ -155,22 +156,6 @@ final class Scheduler: @unchecked Sendable {
         var mayGoOn = false
         change { state, _ in if isCurrent() { mayGoOn = state.redirect(operation, to: host, then: goOn) } }
         if mayGoOn { goOn() }
-    }
-
-    // MARK: Gates
-
-    /// Closes the gate of a host until the clock reaches `deadline` (nanoseconds); see
-    /// ``ReadyQueue/closeGate(of:until:patience:)``.
-    func closeGate(of host: String, until deadline: UInt64, patience: UInt64? = nil) {
-        // This also notifies the operations that are waiting now.
-        change { $0.lanes.closeGate(of: host, until: deadline, patience: patience) }
-    }
-
-    /// Opens the gate of a host. Returns false if it was open.
-    func openGate(of host: String) -> Bool {
-        var wasClosed = false
-        change { wasClosed = $0.lanes.openGate(of: host) }
-        return wasClosed
     }
 
     // MARK: Timers

@@ -16,10 +16,10 @@ package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
     private var isAhead: Bool { lifecycle.value.state == .paused }
 
     /// Records that the event has occurred. Only the first call of this method or `cancel()` has an effect.
-    package func reach() { advance(by: .resume) }
+    package func reach() { handle(.resume) }
 
     /// Records that the event will not occur.
-    override package func cancel() { if isAhead { advance(by: .cancel) } }
+    override package func cancel() { if isAhead { handle(.cancel) } }
 
     /// Records that the event will not occur, unless it has already occurred.
     package func end(because error: (any Error)?) {
@@ -27,11 +27,11 @@ package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
         if let error { cancel(because: error) } else { cancel() }
     }
 
-    override package func start() { advance(by: .start) }
+    override package func start() { handle(.start) }
 
     override package func proceed(after transition: AtomicLifecycle.Transition) {
         // The operation is not in a queue that would start it.
-        if transition.new.state == .ready, !mayBeEnqueued { return advance(by: .start) }
+        if transition.new.state == .ready, !mayBeEnqueued { return handle(.start) }
         super.proceed(after: transition)
     }
 }

@@ -12,7 +12,6 @@ final class AttemptSettings: Sendable {
     let hasTotalTimeout: Bool
     let hasRetryPolicy: Bool
     let hasAuthenticator: Bool
-    let hasCache: Bool
     let coalescesIdenticalRequests: Bool
     let dependencyFailurePolicy: DependencyFailurePolicy?
     let postsNotifications: Bool
@@ -45,7 +44,6 @@ final class AttemptSettings: Sendable {
         hasTotalTimeout = values.totalTimeout != nil
         hasRetryPolicy = values.retryPolicy != nil
         hasAuthenticator = values.authenticator != nil
-        hasCache = configuration.cache != nil
         coalescesIdenticalRequests = values.coalescesIdenticalRequests
         dependencyFailurePolicy = values.chosenDependencyFailurePolicy
         postsNotifications = values.areNotificationsPosted

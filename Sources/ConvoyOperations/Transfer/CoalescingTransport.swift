@@ -81,9 +81,9 @@ final class CoalescingTransport: Transport {
     var transferCount: Int { transfers.withLock { $0.count } }
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
+        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
-        guard let key = SharedTransferKey(request, configuration) else {
+        guard let key = SharedTransferKey(request.urlRequest, configuration) else {
             return base.connection(for: request, configuration: configuration, delegate: delegate)
         }
         return Subscriber(request: request, delegate: delegate, base: base) { [self] subscriber in
@@ -109,7 +109,7 @@ final class CoalescingTransport: Transport {
 /// One operation's connection. Its calls are performed on the network thread, in order.
 private final class Subscriber: Connection, @unchecked Sendable {
     // All mutable members belong to the network thread.
-    let originalRequest: URLRequest
+    fileprivate let request: TransferRequest
     private(set) var delegate: (any ConnectionDelegate)?
     private let onStart: @Sendable (Subscriber) -> Void
     private let base: any Transport
@@ -123,11 +123,13 @@ private final class Subscriber: Connection, @unchecked Sendable {
     private var isCancelled = false
 
     init(
-        request: URLRequest, delegate: any ConnectionDelegate, base: any Transport,
+        request: TransferRequest, delegate: any ConnectionDelegate, base: any Transport,
         onStart: @escaping @Sendable (Subscriber) -> Void
     ) {
-        (originalRequest, self.delegate, self.base, self.onStart) = (request, delegate, base, onStart)
+        (self.request, self.delegate, self.base, self.onStart) = (request, delegate, base, onStart)
     }
+
+    var originalRequest: URLRequest { request.urlRequest }
 
     func start() {
         do throws(URLError) {
@@ -222,7 +224,7 @@ private final class SharedTransfer: ConnectionDelegate, @unchecked Sendable {
         subscribers = [subscriber]
         subscriber.transfer = self
         let connection = base.connection(
-            for: subscriber.originalRequest, configuration: configuration, delegate: self)
+            for: subscriber.request, configuration: configuration, delegate: self)
         self.connection = connection
         connection.start()
     }

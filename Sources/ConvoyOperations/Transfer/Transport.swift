@@ -8,11 +8,6 @@ import FoundationNetworking
 package protocol Transport: AnyObject, Sendable {
     /// Creates a connection without starting it.
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
-    ) -> any Connection
-
-    /// Creates a connection for a request in either form, without starting it.
-    func connection(
         for request: consuming TransferRequest, configuration: consuming ConnectionConfiguration,
         delegate: any ConnectionDelegate
     ) -> any Connection
@@ -35,13 +30,6 @@ package protocol Transport: AnyObject, Sendable {
 extension Transport {
     package var isOfLibrary: Bool { false }
 
-    package func connection(
-        for request: consuming TransferRequest, configuration: consuming ConnectionConfiguration,
-        delegate: any ConnectionDelegate
-    ) -> any Connection {
-        connection(for: request.urlRequest, configuration: configuration, delegate: delegate)
-    }
-
     package func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { perform(block) }
 
     package func awaitDescriptors(
@@ -54,12 +42,6 @@ extension Transport {
 
 extension NetworkThread: Transport {
     package var isOfLibrary: Bool { true }
-
-    package func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
-    ) -> any Connection {
-        RequestChain(request: request, configuration: configuration, delegate: delegate, thread: self)
-    }
 
     package func connection(
         for request: consuming TransferRequest, configuration: consuming ConnectionConfiguration,

@@ -22,9 +22,9 @@ final class SimulatedNetwork: Transport, @unchecked Sendable {
     }
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
+        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
-        let made = SimulatedConnection(request, configuration, delegate, self)
+        let made = SimulatedConnection(request.urlRequest, configuration, delegate, self)
         connections.append(made)
         return made
     }

@@ -171,10 +171,10 @@ final class SecretNetwork: Transport {
     var sent: [Sent] { state.withLock { $0.sent } }
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
+        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
         let position = configuration.continuation == nil ? first : state.withLock { $0.challenged }
-        return SecretConnection(request, configuration, delegate, self, position)
+        return SecretConnection(request.urlRequest, configuration, delegate, self, position)
     }
 
     func perform(_ block: @escaping @Sendable () -> Void) { queue.async(execute: block) }

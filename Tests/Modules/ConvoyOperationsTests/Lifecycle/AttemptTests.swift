@@ -29,7 +29,7 @@ import Testing
         let attempt = Attempt(number, after: earlier, operation.settings.prepared)
         _ = attempt.begin(of: operation, sending: TransferRequest(operation.request), memoryLimit: .max)
         let connection = network.connection(
-            for: operation.request, configuration: ConnectionConfiguration(), delegate: attempt)
+            for: TransferRequest(operation.request), configuration: ConnectionConfiguration(), delegate: attempt)
         return (attempt, connection)
     }
 

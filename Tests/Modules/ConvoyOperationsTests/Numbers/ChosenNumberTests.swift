@@ -114,7 +114,8 @@ import Testing
         var request = URLRequest(url: server.url("/x"))
         request.timeoutInterval = timeout
         let ended = Signal()
-        let connection = transport.connection(for: request, configuration: configuration, delegate: Ended(ended))
+        let connection = transport.connection(
+            for: TransferRequest(request), configuration: configuration, delegate: Ended(ended))
         connection.start()
         #expect(ended.wait() && transport.transferCount == 0)
     }

@@ -36,10 +36,10 @@ final class ScriptedTransport: Transport {
     var mayUseHTTP2: [Bool] { state.withLock { $0.mayUseHTTP2 } }
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
+        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
         state.withLock { $0.mayUseHTTP2.append(configuration.usesHTTP2) }
-        return ScriptedConnection(request, configuration, delegate, self)
+        return ScriptedConnection(request.urlRequest, configuration, delegate, self)
     }
 
     func perform(_ block: @escaping @Sendable () -> Void) { network.async(execute: block) }

@@ -1,10 +1,11 @@
-import ConvoyOperations
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
 import Testing
+
+@testable import ConvoyOperations
 
 /// A queue for completion handlers, so that no test needs the main queue.
 let testQueue = DispatchQueue(label: "Convoy.Tests")
@@ -81,5 +82,12 @@ extension HTTPRequestOperation {
                 body()
             }
         }
+    }
+}
+
+extension RequestOperationQueue {
+    /// Closes the gate of a host until the queue's clock reaches `deadline`, in nanoseconds.
+    func closeGate(forHost host: String, until deadline: UInt64) {
+        scheduler.change { $0.lanes.closeGate(of: host, until: deadline, patience: nil) }
     }
 }

@@ -26,9 +26,9 @@ final class SimulatedTransport: Transport, Sendable {
     init(_ resource: Resource) { self.resource = Locked(resource) }
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
+        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
-        let connection = SimulatedConnection(request: request, delegate: delegate, network: self)
+        let connection = SimulatedConnection(request: request.urlRequest, delegate: delegate, network: self)
         state.withLock { $0.connections.append(connection) }
         return connection
     }

@@ -19,9 +19,9 @@ final class ThreadedTransport: Transport, Sendable {
     private let state = Locked(State())
 
     func connection(
-        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
+        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any ConnectionDelegate
     ) -> any Connection {
-        let connection = ThreadedConnection(request: request, delegate: delegate, network: self)
+        let connection = ThreadedConnection(request: request.urlRequest, delegate: delegate, network: self)
         state.withLock { $0.connections.append(connection) }
         return connection
     }
