@@ -173,10 +173,11 @@ final class DeferredWakeups {
 
     func adoptThread() { pthread_setspecific(Self.key, Unmanaged.passUnretained(self).toOpaque()) }
 
-    /// Makes later posts from this thread wake queues immediately.
-    func leaveThread() {
-        flush()
+    /// Makes later posts from this thread wake queues immediately. Returns the shares whose queues must still be woken.
+    func leaveThread() -> [CompletionOutbox.BacklogSegment] {
         pthread_setspecific(Self.key, nil)
+        defer { shares = [] }
+        return shares
     }
 
     func note(_ share: CompletionOutbox.BacklogSegment) {
@@ -187,13 +188,10 @@ final class DeferredWakeups {
         }
     }
 
-    /// Wakes the queues. Returns whether any were woken.
-    @discardableResult
-    func flush() -> Bool {
-        guard !shares.isEmpty else { return false }
+    /// Wakes the queues.
+    func flush() {
         // Reverse the shares, so that removing them from the end moves no elements.
         if shares.count > 1 { shares.reverse() }
         while let share = shares.popLast() { CompletionOutbox.submit(share) }
-        return true
     }
 }

@@ -93,12 +93,11 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// and the caller must hold no lock that it needs. Other run loops' threads never run it, and no thread does while
     /// handlers are waiting to run: the two threads then share the work.
     func performInPlace(_ task: LoopTask) {
-        if isAsleep.load(ordering: .relaxed), DeferredWakeups.current == nil, CompletionOutbox.isEmpty,
-            ownership.withLockIfAvailable({ run(task, until: $0) }) == true
-        {
-            return
-        }
-        hand(over: task)
+        guard DeferredWakeups.current == nil, CompletionOutbox.isEmpty,
+            let shares = ownership.withLockIfAvailable({ run(task, until: $0) }) ?? nil
+        else { return hand(over: task) }
+        // Wake the queues without the lock: their handlers may begin tasks in place at once.
+        for share in shares { CompletionOutbox.submit(share) }
     }
 
     /// Makes `run()` return after all earlier blocks have run.
@@ -160,10 +159,16 @@ package final class NetworkRunLoop: @unchecked Sendable {
             let count = poller.wait(milliseconds: milliseconds)
             timeout = ownership.withLock { wakeTime in
                 turn(count)
-                return timeToSleep(until: &wakeTime)
+                var timeout = timeToSleep(until: &wakeTime)
+                // Keep the loop until the thread sleeps, so that other threads need not look whether it does.
+                while timeout == 0 {
+                    turn(poller.wait(milliseconds: 0))
+                    timeout = timeToSleep(until: &wakeTime)
+                }
+                return timeout
             }
         }
-        outbox.leaveThread()
+        _ = outbox.leaveThread()
         // The system may reuse the thread's identity.
         owner.store(0, ordering: .relaxed)
     }
@@ -192,14 +197,14 @@ package final class NetworkRunLoop: @unchecked Sendable {
         outbox.adoptThread()
     }
 
-    /// Runs a task on the calling thread, which has become the owner. Returns false, without running it, if the loop's
-    /// thread is needed.
-    private func run(_ task: LoopTask, until wakeTime: MonotonicTime) -> Bool {
-        // The thread may have been woken, and earlier tasks and events must be handled first: a connection on which an
-        // event is pending may be dead.
+    /// Runs a task on the calling thread, which has become the owner. Returns the queues to wake; nil, without running
+    /// the task, if the loop's thread is needed.
+    private func run(_ task: LoopTask, until wakeTime: MonotonicTime) -> [CompletionOutbox.BacklogSegment]? {
+        // The thread may have been woken for earlier tasks, which must run first. So must pending events: a connection on
+        // which one is pending may be dead.
         guard let driver, driver.isIdle, isAsleep.load(ordering: .sequentiallyConsistent),
-            !hasItems.load(ordering: .sequentiallyConsistent), !isStopped.load(ordering: .relaxed), !poller.hasEvents
-        else { return false }
+            !isStopped.load(ordering: .relaxed), !poller.hasEvents
+        else { return nil }
         let thread = owner.load(ordering: .relaxed)
         adoptThread()
         driver.enterThread()
@@ -207,10 +212,10 @@ package final class NetworkRunLoop: @unchecked Sendable {
         task.run()
         let isIncomplete = driver.beginInPlace()
         driver.leaveThread()
-        outbox.leaveThread()
+        let shares = outbox.leaveThread()
         owner.store(thread, ordering: .relaxed)
         if isIncomplete || timers.nextDeadline ?? .max < wakeTime { wake() }
-        return true
+        return shares
     }
 
     /// Returns the time for which the thread may sleep, in milliseconds; a negative number for any time, nil to stop.

@@ -75,6 +75,19 @@ import Testing
         running.stop()
     }
 
+    @Test func `tasks and blocks wait, in order, for a loop that does not run yet`() throws {
+        let loop = try NetworkRunLoop()
+        let driver = Driver()
+        loop.driver = driver
+        let order = Locked<[Int]>([])
+        loop.perform { order.withLock { $0.append(1) } }
+        loop.performInPlace(.block { order.withLock { $0.append(2) } })
+        #expect(order.withLock { $0 } == [])
+        loop.stop()
+        loop.run()
+        #expect(order.withLock { $0 } == [1, 2])
+    }
+
     @Test func `the loop's thread runs the tasks of a driver that is not idle`() throws {
         let driver = Driver()
         driver.isIdle = false
