@@ -15,7 +15,7 @@ final class AsyncBodyReader: BodyReader {
         var hasEnded = false
         var isStopped = false
         var failure: BodyProducerError?
-        var wake: (@Sendable () -> Void)?
+        var isAwaited = false
 
         /// Returns whether to request the next piece now.
         mutating func mustAsk() -> Bool {
@@ -26,21 +26,19 @@ final class AsyncBodyReader: BodyReader {
     }
 
     private let box: Box
-    private let thread: NetworkThread
+    private let wake: @Sendable () -> Void
     private let state = Locked(State())
 
-    init(stream: any AsyncBodyStream, thread: NetworkThread) {
+    /// - Parameter wake: Wakes the transfer.
+    init(stream: any AsyncBodyStream, wake: @escaping @Sendable () -> Void) {
         box = Box(stream: stream)
-        self.thread = thread
+        self.wake = wake
     }
 
-    func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?) {
-        struct Call: @unchecked Sendable { let wake: () -> Void }
-        let call = Call(wake: wake)
+    func take() -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?) {
         let (old, mustAsk) = state.withLock { state -> (State, Bool) in
             let mustAsk = state.mustAsk()
-            // `wake` is called only on the network thread, where it was created.
-            if state.hasEnded || state.failure != nil { state.wake = nil } else { state.wake = { call.wake() } }
+            state.isAwaited = !state.hasEnded && state.failure == nil
             defer { state.pieces = [] }
             return (state, mustAsk)
         }
@@ -52,31 +50,31 @@ final class AsyncBodyReader: BodyReader {
     func noteTaken(_ count: Int) { state.withLock { $0.unsent -= 1 } }
 
     func stop() {
-        let old = state.withLock { state in
+        state.withLock { state in
             state.isStopped = true
-            defer { (state.wake, state.pieces) = (nil, []) }
-            return state.wake
+            state.isAwaited = false
+            state.pieces = []
         }
-        withExtendedLifetime(old) {}
         box.stream.stopSupplying()
     }
 
     private func ask() {
         box.stream.supply { [self] answer in
-            let (wake, asksAgain) = state.withLock { state -> ((@Sendable () -> Void)?, Bool) in
+            let (wakes, asksAgain) = state.withLock { state -> (Bool, Bool) in
                 state.isAsking = false
                 switch answer {
-                case .success(let piece?) where piece.isEmpty: return (nil, state.mustAsk())
+                case .success(let piece?) where piece.isEmpty: return (false, state.mustAsk())
                 case .success(let piece?):
                     state.pieces.append(piece)
                     state.unsent += 1
                 case .success(nil): state.hasEnded = true
                 case .failure(let error): state.failure = BodyProducerError(cause: error)
                 }
-                return (state.wake.take(), false)
+                defer { state.isAwaited = false }
+                return (state.isAwaited, false)
             }
             if asksAgain { ask() }
-            if let wake { thread.perform(wake) }
+            if wakes { wake() }
         }
     }
 }

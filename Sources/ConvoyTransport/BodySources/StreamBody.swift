@@ -13,7 +13,6 @@ final class StreamBody: BodySource {
     private static let window = 512 << 10
 
     let length: Int64?
-    var whenReady: (() -> Void)?
 
     private let url: URL?
     private let reader: any BodyReader
@@ -31,16 +30,22 @@ final class StreamBody: BodySource {
     private var patience: RunLoopTimer?
     private var isPatienceOver = false
     private let runLoop: NetworkRunLoop?
+    private let whenReady: @Sendable () -> Void
 
-    init(stream: InputStream, length: Int64?, url: URL?, thread: NetworkThread) {
+    /// - Parameter whenReady: Called on the network thread when bytes are available after a `.notNow`.
+    init(
+        stream: InputStream, length: Int64?, url: URL?, thread: NetworkThread, whenReady: @escaping @Sendable () -> Void
+    ) {
         self.length = length
         self.url = url
         runLoop = thread.runLoop
+        self.whenReady = whenReady
+        let wake: @Sendable () -> Void = { _ = thread.perform(whenReady) }
         reader =
             if let stream = stream as? any AsyncBodyStream {
-                AsyncBodyReader(stream: stream, thread: thread)
+                AsyncBodyReader(stream: stream, wake: wake)
             } else {
-                Reader(stream: stream, chunkSize: Self.chunkSize, window: Self.window, thread: thread)
+                Reader(stream: stream, chunkSize: Self.chunkSize, window: Self.window, wake: wake)
             }
     }
 
@@ -104,7 +109,7 @@ final class StreamBody: BodySource {
         if patience == nil {
             let timer = RunLoopTimer { [weak self] in
                 self?.isPatienceOver = true
-                self?.whenReady?()
+                self?.whenReady()
             }
             patience = timer
             runLoop.schedule(timer, at: runLoop.turnTime + Self.patience)
@@ -113,7 +118,7 @@ final class StreamBody: BodySource {
     }
 
     private func collect() {
-        let arrived = reader.take { [weak self] in self?.whenReady?() }
+        let arrived = reader.take()
         chunks += arrived.chunks
         hasEnded = arrived.hasEnded
         if let error = arrived.failure, failure == nil {
@@ -138,9 +143,8 @@ final class StreamBody: BodySource {
 
 /// A reader of a body for a transfer, off the network thread.
 protocol BodyReader: Sendable {
-    /// Returns the chunks read since the last call. `wake` is called on the network thread when more chunks have been
-    /// read.
-    func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?)
+    /// Returns the chunks read since the last call. The transfer is woken once when more chunks have been read.
+    func take() -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?)
 
     /// Records that a chunk of the given length has been sent.
     func noteTaken(_ count: Int)
@@ -164,33 +168,27 @@ private final class Reader: BodyReader {
         var isStopped = false
         var failure: (any Error)?
         var isAwaited = false
-        var wake: (@Sendable () -> Void)?
     }
 
     private let box: Box
     private let chunkSize: Int
     private let window: Int
-    private let thread: NetworkThread
+    private let wake: @Sendable () -> Void
     private let state = Locked(State())
 
-    init(stream: InputStream, chunkSize: Int, window: Int, thread: NetworkThread) {
+    /// - Parameter wake: Wakes the transfer.
+    init(stream: InputStream, chunkSize: Int, window: Int, wake: @escaping @Sendable () -> Void) {
         box = Box(stream: stream)
         self.chunkSize = chunkSize
         self.window = window
-        self.thread = thread
+        self.wake = wake
     }
 
-    func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?) {
-        struct Call: @unchecked Sendable { let wake: () -> Void }
-        let call = Call(wake: wake)
+    func take() -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?) {
         let arrived = state.withLock { state in
             let chunks = state.chunks
             state.chunks = []
-            if !state.hasEnded, state.failure == nil {
-                state.isAwaited = true
-                // `wake` is called only on the network thread, where it was created.
-                state.wake = { call.wake() }
-            }
+            state.isAwaited = !state.hasEnded && state.failure == nil
             return (chunks, state.hasEnded, state.failure)
         }
         readIfRoom()
@@ -205,7 +203,7 @@ private final class Reader: BodyReader {
     func stop() {
         let (reading, isOpen) = state.withLock { state in
             state.isStopped = true
-            state.wake = nil
+            state.isAwaited = false
             state.chunks = []
             // The thread that reached the end of the stream has closed it.
             return (state.reading, state.hasOpened && !state.hasEnded && state.failure == nil)
@@ -263,7 +261,7 @@ private final class Reader: BodyReader {
                 // to the piece would copy it.
                 (piece, chunk) = (chunk, Data())
             }
-            let (wake, closes): ((@Sendable () -> Void)?, Bool) = state.withLock { state in
+            let (wakes, closes) = state.withLock { state -> (Bool, Bool) in
                 if count > 0 {
                     // Merge small pieces, because handling each piece separately costs more memory and time than its
                     // bytes do.
@@ -280,12 +278,10 @@ private final class Reader: BodyReader {
                 }
                 goesOn = count > 0 && state.buffered < window && !state.isStopped
                 if !goesOn { state.reading = nil }
-                let wake = state.isAwaited ? state.wake : nil
-                state.isAwaited = false
-                state.wake = nil
-                return (wake, state.isStopped || state.hasEnded || state.failure != nil)
+                defer { state.isAwaited = false }
+                return (state.isAwaited, state.isStopped || state.hasEnded || state.failure != nil)
             }
-            if let wake { thread.perform(wake) }
+            if wakes { wake() }
             if closes { box.stream.close() }
         }
     }
@@ -302,14 +298,11 @@ protocol BodySource: AnyObject {
     /// The length of the body; nil if it is unknown, so that the body is sent in chunks.
     var length: Int64? { get }
 
-    /// Fills the buffer with the next bytes. After `.notNow`, `whenReady` will be called.
+    /// Fills the buffer with the next bytes.
     func fill(_ buffer: UnsafeMutableRawBufferPointer) -> BodySupply
 
     /// Restarts from the first byte. Returns false if that is impossible.
     func rewind() -> Bool
-
-    /// A closure called on the network thread when bytes are available after a `.notNow`.
-    var whenReady: (() -> Void)? { get set }
 
     /// Stops reading, because no more bytes are needed.
     func stop()
@@ -318,6 +311,7 @@ protocol BodySource: AnyObject {
 enum BodySupply {
     /// The number of bytes filled in; 0 at the end of the body.
     case bytes(Int)
+    /// No bytes are available yet. The transfer is woken when they are.
     case notNow
     case failed(URLError)
 }
@@ -326,7 +320,6 @@ enum BodySupply {
 final class DataBody: BodySource {
     private let data: Data
     private var position: Int
-    var whenReady: (() -> Void)?
 
     init(_ data: Data) {
         self.data = data

@@ -371,3 +371,16 @@ extension ConnectionConfiguration: CustomReflectable {
     /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
+
+/// The state of the earlier redirects that led to the first request of a transfer.
+package struct RedirectContinuation: Sendable, Hashable {
+    /// The URL of the first request, whose origin may differ from that of this transfer.
+    package let first: URL
+    /// The number of redirects already followed.
+    package let followed: Int
+
+    package init(first: URL, followed: Int) {
+        self.first = first
+        self.followed = followed
+    }
+}

@@ -40,9 +40,9 @@
 /// - 8.22 and later: check only once per second whether an idle connection is alive. `trustsIdleConnections`.
 ///   `DeadConnectionTests`.
 /// - 7.88: may give a connection that was authenticated with Negotiate to another user's transfer. `Negotiation`.
-///   `NamedIdentityTests`.
-/// - 7.88: treats a connection to an abstract socket as still connecting, and never reuses it. `EasyHandle.set(_:before:
-///   isScoped:)`. `UnixSocketTests`.
+///   `NegotiateTests`.
+/// - 7.88: treats a connection to an abstract socket as still connecting, and never reuses it.
+///   `EasyHandle.Options.needsOwnConnection`. `UnixSocketTests`.
 /// - 7.87 and later: cache certificate authorities for all connections of a multi handle.
 ///   `EasyHandle.setSecureOptions()`. `ConnectionReuseTests`.
 /// - 8.14: discards names immediately if they are to be kept forever, -1. `Route.nameCacheSeconds`. `NameCacheTests`.

@@ -55,22 +55,22 @@ final class EasyHandle: RestingTransfer {
         wasRefused || applied.negotiation != nil || sendCount > 1 || holdsBytes
             || hasHeard && CurlQuirks.foldedLines == .newHandle
     }
-    @exclusivity(unchecked) private var wasRefused = false
+    @exclusivity(unchecked) var wasRefused = false
     /// Whether any line of a response has arrived.
     @exclusivity(unchecked) private var hasHeard = false
-    @exclusivity(unchecked) private var folding = FoldedLineGuard()
+    @exclusivity(unchecked) var folding = FoldedLineGuard()
     /// The recorder of the current transfer; nil without a trace.
     @exclusivity(unchecked) var trace: TraceRecorder?
-    @exclusivity(unchecked) private var hasTraceCallback = false
+    @exclusivity(unchecked) var hasTraceCallback = false
     /// The clock of the current request; nil if nothing is measured.
     @exclusivity(unchecked) var clock: RequestClock?
-    @exclusivity(unchecked) private var hasLookUpCallback = false
+    @exclusivity(unchecked) var hasLookUpCallback = false
     /// Whether libcurl keeps bytes that the owner refused.
     ///
     /// libcurl 7.88 does not free them if the transfer is stopped while others use its HTTP/2 connection. It would pass
     /// them to the handle's next transfer, which would then succeed with bytes of a different resource.
     @exclusivity(unchecked) var holdsBytes = false
-    @exclusivity(unchecked) private(set) var applied = Options()
+    @exclusivity(unchecked) var applied = Options()
     /// Whether each transfer uses a new connection.
     @exclusivity(unchecked) var forbidsReuse = false
     /// Whether the current transfer opens a connection, because an idle one may be dead.
@@ -78,7 +78,7 @@ final class EasyHandle: RestingTransfer {
     /// The results for the addresses of the current transfer.
     @exclusivity(unchecked) var addresses = ConnectAttempts()
     /// The request header, retained while libcurl uses its lists.
-    @exclusivity(unchecked) private var header: RequestHeader?
+    @exclusivity(unchecked) var header: RequestHeader?
     let sockets: SocketTable
     private let shares: TurnShares
     /// The number of bytes received in the current turn of the run loop.
@@ -92,7 +92,19 @@ final class EasyHandle: RestingTransfer {
     @exclusivity(unchecked) var isSendingPaused = false
     /// Whether libcurl may pass several lines of a head in one call, because receiving has been paused.
     @exclusivity(unchecked) var mayMergeLines = false
-    private let errorText: UnsafeMutablePointer<CChar>
+    /// The origin of the last request whose target was sent as written.
+    @exclusivity(unchecked) var origin = CachedCurlURL()
+    /// Whether libcurl has the origin instead of a URL.
+    @exclusivity(unchecked) var hasOrigin = false
+    /// Whether libcurl allows Convoy to evaluate server trust, that is, whether it was built with OpenSSL.
+    @exclusivity(unchecked) var decidesTrust = false
+    /// The last handshake of the current transfer; nil if it uses an existing connection.
+    @exclusivity(unchecked) var handshake: TLSHandshake?
+    /// The number of calls to the progress callback before libcurl sent the current request.
+    @exclusivity(unchecked) var progressCount = 0
+    /// The number of times that libcurl was about to send the current request.
+    @exclusivity(unchecked) var sendCount = 0
+    let errorText: UnsafeMutablePointer<CChar>
 
     /// - Parameters:
     ///   - sockets: The table that opens and closes the sockets of connections made for this handle, and outlives them.
@@ -168,78 +180,10 @@ final class EasyHandle: RestingTransfer {
         if let madeTimer { runLoop.cancel(madeTimer) }
     }
 
-    // MARK: Preparation
-
-    /// Sets the options that every transfer needs. Options that only some transfers need are set for those transfers,
-    /// because setting them for every new handle takes time. All results are checked: without its callback, libcurl
-    /// would interpret the context pointer as a C `FILE`.
-    private func setPermanentOptions() throws(Refused) {
-        let context = Unmanaged.passUnretained(self).toOpaque()
-        try check(sockets.adopt(easy))
-        try setSocketOptions()
-        try check(convoy_easy_set_pointer(easy, CURLOPT_PRIVATE, context))
-        try check(convoy_easy_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText))
-        try check(convoy_easy_set_long(easy, CURLOPT_NOSIGNAL, 1))
-        try check(convoy_easy_allow_only_http(easy))
-        try setRouteOptions()
-        // Disable libcurl's limit of five minutes, because `NetworkExchange`'s timers also cover connecting; see
-        // `Options`.
-        try check(convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(Int32.max)))
-        // Removing a handle during a DNS lookup must not wait for the resolver's thread.
-        convoy_easy_set_long(easy, CURLOPT_QUICK_EXIT, 1)
-
-        try check(convoy_easy_set_pointer(easy, CURLOPT_HEADERDATA, context))
-        try check(convoy_easy_set_pointer(easy, CURLOPT_WRITEDATA, context))
-        try check(convoy_easy_set_pointer(easy, CURLOPT_PREREQDATA, context))
-        try check(
-            convoy_easy_set_prerequest_callback(easy) { context, address, _, _, _ in
-                guard let context else { return Int32(CURL_PREREQFUNC_ABORT) }
-                return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { handle in
-                    Int32(handle.maySend(to: address) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
-                }
-            })
-        try check(convoy_easy_set_pointer(easy, CURLOPT_SSL_CTX_DATA, context))
-        decidesTrust =
-            convoy_easy_set_handshake_callback(easy) { _, sslContext, context in
-                guard let sslContext, let handle = EasyHandle.from(context) else { return CURLE_ABORTED_BY_CALLBACK }
-                return handle.beginHandshake(OpaquePointer(sslContext))
-            } == CURLE_OK
-        try check(
-            convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
-                guard let bytes, let context else { return 0 }
-                let line = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
-                // libcurl calls this for each line, so avoid reference counting: the handle outlives libcurl's use of
-                // it.
-                return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(line) } ? line.count : 0
-            })
-        if CurlQuirks.foldedLines == .hidingOfLine { try setTraceCallback() }
-        try check(
-            convoy_easy_set_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
-                guard let bytes, let context else { return 0 }
-                let block = UnsafeRawBufferPointer(start: bytes, count: size * count)
-                return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(block: block) }
-            })
-    }
-
-    /// Sets the callback that libcurl calls while `CURLOPT_VERBOSE` is on.
-    private func setTraceCallback() throws(Refused) {
-        try check(convoy_easy_set_pointer(easy, CURLOPT_DEBUGDATA, Unmanaged.passUnretained(self).toOpaque()))
-        try check(
-            convoy_easy_set_trace_callback(easy) { _, kind, bytes, count, context in
-                guard let bytes, let handle = EasyHandle.from(context) else { return 0 }
-                let piece = UnsafeMutableRawBufferPointer(start: bytes, count: count)
-                // Trace the line first, because the guard may change it.
-                if handle.trace != nil, let kind = TraceRecorder.Piece(kind) {
-                    handle.trace?.take(kind, UnsafeRawBufferPointer(piece))
-                }
-                if kind == CURLINFO_HEADER_IN, CurlQuirks.foldedLines == .hidingOfLine { handle.folding.look(at: piece) }
-                return 0
-            })
-        hasTraceCallback = true
-    }
+    // MARK: Called by libcurl
 
     /// Records that the request is about to be sent to an address. Returns false to abort the transfer.
-    private func maySend(to address: UnsafeMutablePointer<CChar>?) -> Bool {
+    func maySend(to address: UnsafeMutablePointer<CChar>?) -> Bool {
         guard ownership != nil, mayUseConnection(to: address) else { return false }
         sendCount += 1
         // The connection may differ from that of an earlier attempt.
@@ -254,7 +198,7 @@ final class EasyHandle: RestingTransfer {
     ///
     /// libcurl passes one line per call. But if it was resumed and paused again before it ran, it reads once more,
     /// keeps the lines that it reads, and passes all of them in a single call on the next resumption.
-    private func take(_ lines: UnsafeMutableRawBufferPointer) -> Bool {
+    func take(_ lines: UnsafeMutableRawBufferPointer) -> Bool {
         hasHeard = true
         guard mayMergeLines else { return take(line: lines) }
         var rest = lines
@@ -281,7 +225,7 @@ final class EasyHandle: RestingTransfer {
     }
 
     /// Passes bytes of the body to the owner. Returns the result for libcurl's callback.
-    private func take(block: UnsafeRawBufferPointer) -> Int {
+    func take(block: UnsafeRawBufferPointer) -> Int {
         let reception: Reception? =
             switch ownership {
             case .some(let ownership): ownership.owner.take(block)
@@ -313,18 +257,6 @@ final class EasyHandle: RestingTransfer {
 
     func endRest(in multi: MultiHandle) { multi.setPaused(self, receiving: false, sending: isSendingPaused) }
 
-    /// Sets the options for a transfer through a proxy tunnel.
-    private func setTunnelOptions() throws(Refused) {
-        let context = Unmanaged.passUnretained(self).toOpaque()
-        try check(convoy_easy_set_pointer(easy, CURLOPT_XFERINFODATA, context))
-        try check(
-            convoy_easy_set_progress_callback(easy) { context, _, _, _, _ in
-                guard let handle = EasyHandle.from(context), handle.sendCount == 0 else { return 0 }
-                handle.progressCount += 1
-                return handle.progressCount > EasyHandle.tunnelLimit ? 1 : 0
-            })
-    }
-
     /// Returns the `EasyHandle` of a libcurl handle.
     static func of(_ easy: UnsafeMutableRawPointer) -> EasyHandle? {
         var context: UnsafeMutableRawPointer?
@@ -346,89 +278,7 @@ final class EasyHandle: RestingTransfer {
         context.map { Unmanaged<EasyHandle>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// Prepares the handle for a transfer.
-    ///
-    /// - Parameter asWritten: Whether the path and the query are sent as written.
-    func prepare(
-        _ address: HTTPAddress, asWritten: Bool, options: consuming Options, header: RequestHeader, trace: TraceRecorder?,
-        clock: RequestClock?
-    ) -> CURLcode {
-        errorText.pointee = 0
-        sendCount = 0
-        progressCount = 0
-        handshake = nil
-        tlsOfConnection = nil
-        socket = -1
-        isSendingPaused = false
-        mayMergeLines = false
-        refusal = nil
-        addresses = ConnectAttempts()
-        self.trace = trace
-        self.clock = clock
-        if clock != nil, !hasLookUpCallback {
-            hasLookUpCallback = true
-            setLookUpCallback()
-        }
-        do throws(Refused) {
-            if trace != nil, !hasTraceCallback { try setTraceCallback() }
-            folding.reset(easy, isTraced: trace != nil)
-            try set(address, asWritten: asWritten)
-            try apply(options)
-            if header !== self.header {
-                try check(convoy_easy_set_pointer(easy, CURLOPT_HTTPHEADER, header.lines))
-                if header.proxyLines != self.header?.proxyLines {
-                    try check(convoy_easy_set_pointer(easy, CURLOPT_PROXYHEADER, header.proxyLines))
-                }
-                self.header = header
-            }
-            return CURLE_OK
-        } catch {
-            // Only some options may have been set, so the handle must not be reused.
-            wasRefused = true
-            return error.code
-        }
-    }
-
-    /// Sets the URL.
-    ///
-    /// libcurl would parse and rewrite a URL for each transfer, which takes a tenth of its time for a small request. It
-    /// therefore gets the origin already parsed, once for all requests to a server, and the request target as text.
-    private func set(_ address: HTTPAddress, asWritten: Bool) throws(Refused) {
-        guard asWritten, let url = origin.url(of: address.target) else {
-            if hasOrigin {
-                hasOrigin = false
-                try check(convoy_easy_set_pointer(easy, CURLOPT_CURLU, nil))
-                try check(convoy_easy_set_string(easy, CURLOPT_REQUEST_TARGET, nil))
-            }
-            // `withCString` avoids a copy of the string.
-            return try check(address.text.withCString { convoy_easy_set_string(easy, CURLOPT_URL, $0) })
-        }
-        if !hasOrigin {
-            hasOrigin = true
-            try check(convoy_easy_set_pointer(easy, CURLOPT_CURLU, UnsafeMutableRawPointer(url)))
-        }
-        let code = address.text.withCString { text in
-            let path = strchr(text + (address.target.isSecure ? "https://" : "http://").utf8.count, Int32(UInt8(ascii: "/")))
-            return path.map { convoy_easy_set_string(easy, CURLOPT_REQUEST_TARGET, $0) }
-        }
-        try check(code ?? convoy_easy_set_string(easy, CURLOPT_REQUEST_TARGET, "/"))
-    }
-    @exclusivity(unchecked) private var origin = CachedCurlURL()
-    @exclusivity(unchecked) private var hasOrigin = false
-
-    /// Whether libcurl allows Convoy to evaluate server trust, that is, whether it was built with OpenSSL.
-    @exclusivity(unchecked) private(set) var decidesTrust = false
-    /// The last handshake of the current transfer; nil if it uses an existing connection.
-    @exclusivity(unchecked) var handshake: TLSHandshake?
-
-    /// The number of calls to the progress callback before libcurl sent the current request.
-    @exclusivity(unchecked) private var progressCount = 0
-    /// The maximum number of progress calls for a tunnel. libcurl reads the body of a proxy's refusal byte by byte in a
-    /// loop, so an endless body would block every transfer.
-    private static let tunnelLimit = 128 << 10
-
-    /// The number of times that libcurl was about to send the current request.
-    @exclusivity(unchecked) private var sendCount = 0
+    // MARK: Results
 
     /// An error thrown if an option cannot be set.
     struct Refused: Error { let code: CURLcode }
@@ -436,81 +286,6 @@ final class EasyHandle: RestingTransfer {
     func check(_ code: CURLcode) throws(Refused) {
         guard code == CURLE_OK else { throw Refused(code: code) }
     }
-
-    private func apply(_ options: consuming Options) throws(Refused) {
-        guard !options.equals(applied) else { return }
-        if options.method != applied.method || options.body != applied.body {
-            // The order matters, because each of these options resets the previous one.
-            try check(convoy_easy_set_long(easy, CURLOPT_NOBODY, 0))
-            try check(convoy_easy_set_long(easy, CURLOPT_UPLOAD, 0))
-            try check(convoy_easy_set_long(easy, CURLOPT_HTTPGET, 1))
-            if case .upload(let length) = options.body {
-                if applied.body == .none { try setUploadOptions() }
-                try check(convoy_easy_set_long(easy, CURLOPT_UPLOAD, 1))
-                try check(convoy_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, curl_off_t(length ?? -1)))
-            } else if options.method == "HEAD" {
-                try check(convoy_easy_set_long(easy, CURLOPT_NOBODY, 1))
-            }
-            let isNative = options.body == .none && (options.method == "GET" || options.method == "HEAD")
-            try check(convoy_easy_set_string(easy, CURLOPT_CUSTOMREQUEST, isNative ? nil : options.method))
-        }
-        if options.version != applied.version {
-            let version =
-                switch options.version {
-                case .http1_0: CURL_HTTP_VERSION_1_0
-                case .http1_1: CURL_HTTP_VERSION_1_1
-                case .http2: CURL_HTTP_VERSION_2TLS
-                }
-            try check(convoy_easy_set_long(easy, CURLOPT_HTTP_VERSION, Int(version)))
-            // Many servers reject the ALPN name of HTTP/1.0.
-            try check(convoy_easy_set_long(easy, CURLOPT_SSL_ENABLE_ALPN, options.version == .http1_0 ? 0 : 1))
-        }
-        if options.keepsDotSegments != applied.keepsDotSegments {
-            try check(convoy_easy_set_long(easy, CURLOPT_PATH_AS_IS, options.keepsDotSegments ? 1 : 0))
-        }
-        if let tls = options.tls, tls != applied.tls {
-            if applied.tls == nil { try setSecureOptions() }
-            // This key ensures that libcurl reuses connections only with the settings with which they were opened.
-            try check(convoy_easy_set_string(easy, CURLOPT_CAPATH, tls.connectionKey))
-            try check(convoy_easy_set_string(easy, CURLOPT_PROXY_CAPATH, tls.connectionKey))
-        }
-        if options.route != applied.route || options.isScoped != applied.isScoped {
-            try check(set(options.route, before: applied.route, isScoped: options.isScoped))
-        }
-        if options.needsOwnConnection != forbidsReuse {
-            forbidsReuse = options.needsOwnConnection
-            isFresh = false
-            try check(convoy_easy_set_long(easy, CURLOPT_FRESH_CONNECT, forbidsReuse ? 1 : 0))
-            try check(convoy_easy_set_long(easy, CURLOPT_FORBID_REUSE, forbidsReuse ? 1 : 0))
-        }
-        if options.mayTunnel != applied.mayTunnel {
-            if options.mayTunnel { try setTunnelOptions() }
-            try check(convoy_easy_set_long(easy, CURLOPT_NOPROGRESS, options.mayTunnel ? 0 : 1))
-        }
-        if options.isSecure != applied.isSecure || options.version != applied.version {
-            // Prefer waiting for a connection that can be multiplexed to opening a new one.
-            let mayShare = options.isSecure && options.version == .http2
-            try check(convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, mayShare ? 1 : 0))
-        }
-        // Set these options after the route, which restricts the connections that may be used.
-        if options.negotiation != applied.negotiation { try options.negotiation?.apply(check, to: easy) }
-        if options.receiveBufferSize != applied.receiveBufferSize,
-            convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize) != CURLE_OK
-        {
-            // A handle that was removed during a transfer keeps its buffer until its next transfer has ended. The old
-            // buffer size affects only the speed.
-            options.receiveBufferSize = applied.receiveBufferSize
-        }
-        if options.connectTimeout != applied.connectTimeout {
-            try check(convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, options.connectTimeout))
-        }
-        if options.idleConnectionAge != applied.idleConnectionAge {
-            try check(convoy_easy_set_long(easy, CURLOPT_MAXAGE_CONN, options.idleConnectionAge))
-        }
-        applied = options
-    }
-
-    // MARK: Results
 
     /// libcurl's message about the failure of the last transfer; empty if libcurl provided none.
     var failureText: String { String(cString: errorText) }

@@ -6,33 +6,33 @@ import Foundation
 /// A driver that runs libcurl's multi interface on a run loop, with `curl_multi_socket_action(3)`.
 ///
 /// Used by the owner of the run loop only, except for its creation.
-final class MultiHandle: FileEventHandler, RunLoopDriver, @unchecked Sendable {
+final class MultiHandle: @unchecked Sendable {
     let runLoop: NetworkRunLoop
-    private let multi: UnsafeMutableRawPointer
-    @exclusivity(unchecked) private var timer: RunLoopTimer?
+    let multi: UnsafeMutableRawPointer
+    @exclusivity(unchecked) var timer: RunLoopTimer?
     /// The idle exchanges, with their handles and buffers.
     @exclusivity(unchecked) private var idle: [NetworkExchange] = []
     /// The running handles, each at its `position`.
-    @exclusivity(unchecked) private var running: [EasyHandle] = []
+    @exclusivity(unchecked) var running: [EasyHandle] = []
     /// The last header that was created here.
     @exclusivity(unchecked) private var lastHeader: RequestHeader?
-    @exclusivity(unchecked) private var needsTimeoutAction = false
-    @exclusivity(unchecked) private var mayHaveMessages = false
+    @exclusivity(unchecked) var needsTimeoutAction = false
+    @exclusivity(unchecked) var mayHaveMessages = false
     /// The number of times in a row that libcurl has requested another call immediately, without an event in between.
-    @exclusivity(unchecked) private var idleCalls = 0
+    @exclusivity(unchecked) var idleCalls = 0
     /// Whether a call requested by libcurl has been delayed.
-    @exclusivity(unchecked) private var isPutOff = false
+    @exclusivity(unchecked) var isPutOff = false
     @exclusivity(unchecked) private var isClosed = false
     /// The transfers that fail because they could not be paused or resumed for lack of memory.
-    @exclusivity(unchecked) private var broken: [EasyHandle] = []
+    @exclusivity(unchecked) var broken: [EasyHandle] = []
     /// The transfers that end with this turn, unless libcurl ends them itself.
-    @exclusivity(unchecked) private var complete: [EasyHandle] = []
-    @exclusivity(unchecked) private var depth = 0
+    @exclusivity(unchecked) var complete: [EasyHandle] = []
+    @exclusivity(unchecked) var depth = 0
     /// The number of transfers that were running after the last action, as counted by libcurl.
-    @exclusivity(unchecked) private var stillRunning: Int32 = 0
-    private let sockets: SocketTable
+    @exclusivity(unchecked) var stillRunning: Int32 = 0
+    let sockets: SocketTable
     let shares: TurnShares
-    @exclusivity(unchecked) private var endedCount = 0
+    @exclusivity(unchecked) var endedCount = 0
     /// The queue of transfers waiting for a descriptor.
     var descriptorQueue: DescriptorQueue {
         if let madeQueue { return madeQueue }
@@ -198,7 +198,7 @@ final class MultiHandle: FileEventHandler, RunLoopDriver, @unchecked Sendable {
     }
 
     /// Removes a handle from `running`. Returns false if it is not running.
-    private func leaveRunning(_ handle: EasyHandle) -> Bool {
+    func leaveRunning(_ handle: EasyHandle) -> Bool {
         let position = handle.position
         guard position >= 0 else { return false }
         handle.position = -1
@@ -237,7 +237,7 @@ final class MultiHandle: FileEventHandler, RunLoopDriver, @unchecked Sendable {
     ///
     /// From then on, an idle HTTP/1 connection is watched: an unsolicited response would be mistaken for the response
     /// to the next request.
-    private func leaveConnection(_ handle: EasyHandle) {
+    func leaveConnection(_ handle: EasyHandle) {
         let isExclusive = handle.isPlain || handle.speaksHTTP1
         // libcurl reports no socket for a transfer that never had to wait.
         if isExclusive, handle.usesUnknownSocket { handle.socket = convoy_easy_active_socket(handle.easy) }
@@ -299,151 +299,4 @@ final class MultiHandle: FileEventHandler, RunLoopDriver, @unchecked Sendable {
 
     /// Whether the caller is inside a libcurl callback, from which libcurl must not be called.
     var isInLibcurl: Bool { depth > 0 }
-
-    // MARK: The run loop
-
-    /// Whether no transfer is running.
-    var isIdle: Bool { running.isEmpty }
-
-    func enterThread() { RefusedStreams.enter(self) }
-
-    func leaveThread() { RefusedStreams.enter(nil) }
-
-    /// Makes libcurl connect or send. A transfer that has already ended is reported on the loop's thread.
-    ///
-    /// The calling thread may not block SIGPIPE, but libcurl sends with `MSG_NOSIGNAL`, also over TLS.
-    func beginInPlace() -> Bool {
-        if needsTimeoutAction {
-            needsTimeoutAction = false
-            act(on: CURL_SOCKET_TIMEOUT, 0)
-        }
-        return needsTimeoutAction || stillRunning < running.count || endedCount > 0
-            || !(complete.isEmpty && broken.isEmpty && sockets.stalled.isEmpty)
-    }
-
-    func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents) {
-        guard sockets.isWatched(descriptor) else {
-            return sockets.noteUnwanted(descriptor, mayBeInUse: running.contains(where: \.usesUnknownSocket))
-        }
-        noteEvent()
-        var mask: Int32 = 0
-        if events.contains(.readable) { mask |= CURL_CSELECT_IN }
-        if events.contains(.writable) { mask |= CURL_CSELECT_OUT }
-        if events.contains(.failed) { mask |= CURL_CSELECT_ERR }
-        act(on: descriptor, mask)
-    }
-
-    private func act(on socket: curl_socket_t, _ mask: Int32) {
-        stillRunning = 0
-        depth += 1
-        let code = curl_multi_socket_action(multi, socket, mask, &stillRunning)
-        depth -= 1
-        // A ready socket is reported again, but an expired timeout is not.
-        if code != CURLM_OK, socket == CURL_SOCKET_TIMEOUT { needsTimeoutAction = true }
-        mayHaveMessages = true
-    }
-
-    private func watch(_ socket: curl_socket_t, what: Int32) {
-        var events: FileEvents = []
-        if what == CURL_POLL_IN || what == CURL_POLL_INOUT { events.insert(.readable) }
-        if what == CURL_POLL_OUT || what == CURL_POLL_INOUT { events.insert(.writable) }
-        sockets.watch(socket, for: events, handler: self)
-    }
-
-    private func setTimeout(_ milliseconds: Int) {
-        guard let timer else { return }
-        if milliseconds < 0 {
-            runLoop.cancel(timer)
-        } else if milliseconds == 0 {
-            // libcurl must not be called within this callback, and the end of this turn is early enough.
-            needsTimeoutAction = true
-            runLoop.cancel(timer)
-        } else {
-            runLoop.schedule(timer, at: NetworkRunLoop.now + UInt64(milliseconds) * 1_000_000)
-        }
-    }
-
-    func endTurn() {
-        var calls = 0
-        shares.beginTurn()
-        while let transfer = shares.takeDue() { transfer.endRest(in: self) }
-        while true {
-            if !sockets.stalled.isEmpty { wakeStalled() }
-            if needsTimeoutAction, calls < Self.callsOfTurn {
-                needsTimeoutAction = false
-                calls += 1
-                idleCalls += 1
-                act(on: CURL_SOCKET_TIMEOUT, 0)
-            } else if !complete.isEmpty {
-                drainMessages()
-                while let handle = complete.popLast() {
-                    // The handle may have been reused for a different transfer since.
-                    if handle.endsAfterTurn { finish(handle, with: CURLE_OK) }
-                }
-            } else if !mayHaveMessages {
-                break
-            }
-            mayHaveMessages = false
-            drainMessages()
-        }
-        if needsTimeoutAction { putOffCall() }
-        if endedCount > 0 {
-            madeQueue?.goOn(with: endedCount)
-            endedCount = 0
-        }
-    }
-
-    /// Resumes transfers that were denied a socket. libcurl 7.88 would try the next address only after another event of
-    /// the transfer.
-    private func wakeStalled() {
-        let stalled = sockets.stalled
-        sockets.stalled = []
-        for handle in stalled where handle.position >= 0 {
-            depth += 1
-            // Only a change in the pause state makes libcurl try the next address. No bytes are transferred yet.
-            curl_easy_pause(handle.easy, CURLPAUSE_RECV)
-            curl_easy_pause(handle.easy, CURLPAUSE_CONT)
-            depth -= 1
-        }
-    }
-
-    /// The maximum number of immediate calls in one turn if libcurl keeps requesting them.
-    private static let callsOfTurn = 8
-    /// The number of consecutive calls without an event after which further calls are delayed.
-    private static let patience = 64
-
-    /// Delays the next call. libcurl 8.14 repeatedly requests another call immediately while an HTTP/2 transfer whose
-    /// end has arrived is paused. The transfer is resumed in a later turn; until then, occasional calls are sufficient.
-    private func putOffCall() {
-        guard let timer else { return }
-        needsTimeoutAction = false
-        isPutOff = true
-        let milliseconds = UInt64(min(10, idleCalls / Self.patience))
-        runLoop.schedule(timer, at: NetworkRunLoop.now + milliseconds * 1_000_000)
-    }
-
-    /// Records an event, after which libcurl must be called.
-    private func noteEvent() {
-        idleCalls = 0
-        if isPutOff { needsTimeoutAction = true }
-        isPutOff = false
-    }
-
-    private func drainMessages() {
-        while let handle = broken.popLast() { finish(handle, with: CURLE_OUT_OF_MEMORY) }
-        var left: Int32 = 0
-        while let message = curl_multi_info_read(multi, &left) {
-            guard message.pointee.msg == CURLMSG_DONE, let easy = convoy_message_easy(message) else { continue }
-            let code = convoy_message_result(message)
-            if let handle = EasyHandle.of(easy) { finish(handle, with: code) }
-        }
-    }
-
-    private func finish(_ handle: EasyHandle, with code: CURLcode) {
-        guard leaveRunning(handle) else { return }
-        noteEvent()
-        leaveConnection(handle)
-        handle.clock?.noteEnd()
-        handle.owner?.didFinish(with: code)
-    }
 }

@@ -229,10 +229,6 @@ protocol StreamDecoder: AnyObject {
 struct DecodingStep {
     var consumed = 0
     var produced = 0
-
-    static func + (one: DecodingStep, other: DecodingStep) -> DecodingStep {
-        DecodingStep(consumed: one.consumed + other.consumed, produced: one.produced + other.produced)
-    }
 }
 
 extension ContentCoding {

@@ -92,9 +92,9 @@ extension URLError {
     private static let leftRestKey = "ConvoyLeftRest"
 
     package init(leavingRestOf url: URL?, after count: Int) {
-        let error = URLError(
-            .timedOut, url: url, "The body of the error response was not read completely: it is too long or too slow.")
-        self.init(error.code, describedBy: error.userInfo.merging([Self.leftRestKey: count]) { $1 })
+        self = URLError(
+            .timedOut, url: url, "The body of the error response was not read completely: it is too long or too slow."
+        ).adding(count, for: Self.leftRestKey)
     }
 
     /// Whether the only failure is that the rest of an error response's body exceeded the limit of

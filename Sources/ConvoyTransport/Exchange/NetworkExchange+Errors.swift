@@ -69,10 +69,7 @@ extension NetworkExchange {
         let error = chain.failure(
             status == 407 ? .userAuthenticationRequired : .cannotConnectToHost,
             "The proxy refused to connect to the server: it responded with status \(status).")
-        guard status == 407 else { return error }
-        var userInfo = error.userInfo
-        userInfo[URLError.proxyChallengesKey] = response.tunnelAnswer.challenges
-        return URLError(error.code, describedBy: userInfo)
+        return status == 407 ? error.adding(response.tunnelAnswer.challenges, for: URLError.proxyChallengesKey) : error
     }
 
     /// Returns the error of a transfer whose addresses were all rejected or could not be bound; nil if any was tried.

@@ -136,9 +136,7 @@ extension NetworkExchange {
             var error = chain.failure(
                 .networkConnectionLost,
                 "The connection was lost before the response. The request was not sent again because it is not idempotent.")
-            if handle.long(CURLINFO_REQUEST_SIZE) == 0 {
-                error = URLError(error.code, describedBy: error.userInfo.merging([URLError.nothingWasSentKey: true]) { $1 })
-            }
+            if handle.long(CURLINFO_REQUEST_SIZE) == 0 { error = error.adding(true, for: URLError.nothingWasSentKey) }
             chain.step.failure = error
             return false
         }

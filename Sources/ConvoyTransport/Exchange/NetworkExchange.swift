@@ -135,9 +135,9 @@ final class NetworkExchange {
     private func makeBody(of chain: RequestChain, announcedLength: Int64?) -> (any BodySource)? {
         let request = chain.step.request
         if let stream = request.bodyStream {
-            let body = StreamBody(stream: stream, length: announcedLength, url: request.url, thread: chain.thread)
-            body.whenReady = { [weak chain] in chain?.feed() }
-            return body
+            return StreamBody(stream: stream, length: announcedLength, url: request.url, thread: chain.thread) {
+                [weak chain] in chain?.feed()
+            }
         }
         if let data = request.body { return DataBody(data) }
         // These methods specify an empty body with `Content-Length: 0` (RFC 9110, section 8.6).
@@ -221,9 +221,9 @@ final class NetworkExchange {
                     "The connection was closed without a TLS close notification, so the body may be truncated."))
         }
         if response.isUnproven {
-            let error = chain.failure(.networkConnectionLost, "The response has no length and may be truncated.")
-            let userInfo = error.userInfo.merging([URLError.isUnprovenKey: true]) { $1 }
-            return chain.fail(URLError(error.code, describedBy: userInfo))
+            return chain.fail(
+                chain.failure(.networkConnectionLost, "The response has no length and may be truncated.")
+                    .adding(true, for: URLError.isUnprovenKey))
         }
         deliverHeldHead(chain)
         chain.complete()
@@ -237,7 +237,7 @@ final class NetworkExchange {
         // Other requests may have taken each connection that libcurl tried.
         response.isMisdirected = mayLoadOverAnotherConnection(chain)
         if response.isMisdirected { return loadAgain(chain) }
-        chain.fail(URLError(error.code, describedBy: error.userInfo.merging([URLError.nothingWasSentKey: true]) { $1 }))
+        chain.fail(error.adding(true, for: URLError.nothingWasSentKey))
     }
 
     /// Whether the transfer failed for lack of a descriptor before any of it was sent.

@@ -212,20 +212,16 @@ package final class RequestHeader: @unchecked Sendable {
         curl_slist_free_all(proxyLines)
     }
 
-    private static func append(_ line: String, to list: inout UnsafeMutablePointer<curl_slist>?) throws(URLError) {
-        guard let longer = curl_slist_append(list, line) else {
-            throw URLError(.cannotLoadFromNetwork, url: nil, "There is not enough memory for the request header.")
-        }
-        list = longer
-    }
-
     private static func append(
         _ line: [UInt8], to list: inout UnsafeMutablePointer<curl_slist>?
     ) throws(URLError) {
-        let longer = (line + [0]).withUnsafeBufferPointer { bytes in
-            bytes.withMemoryRebound(to: CChar.self) { curl_slist_append(list, $0.baseAddress) }
-        }
-        guard let longer else {
+        try append((line + [0]).map(CChar.init(bitPattern:)), to: &list)
+    }
+
+    private static func append(
+        _ line: UnsafePointer<CChar>, to list: inout UnsafeMutablePointer<curl_slist>?
+    ) throws(URLError) {
+        guard let longer = curl_slist_append(list, line) else {
             throw URLError(.cannotLoadFromNetwork, url: nil, "There is not enough memory for the request header.")
         }
         list = longer

@@ -194,7 +194,7 @@ extension URLError {
 
     /// Creates the error for a refused redirect, with the URL of the target if it is known.
     init(refusing event: RedirectEvent, _ refusal: RedirectEvent.Refusal) {
-        let error = URLError(refusal.code, url: event.to ?? event.from, refusal.description)
-        self.init(error.code, describedBy: error.userInfo.merging([Self.redirectRefusalKey: refusal]) { $1 })
+        self = URLError(refusal.code, url: event.to ?? event.from, refusal.description)
+            .adding(refusal, for: Self.redirectRefusalKey)
     }
 }

@@ -101,7 +101,7 @@ struct RedirectRules {
             next.httpBody = nil
             next.httpBodyStream = nil
         }
-        let step = Step(from: response.url, to: target, keepsBody: keepsBody)
+        let step = RedirectStep(from: response.url, to: target, keepsBody: keepsBody)
         (event.removedFields, event.shortensReferer) = removeFields(of: &next, step)
         let isWithheld = hasBody && keepsBody && step.leavesOrigin && !step.isUpgrade && !sendsBodiesAcrossOrigins
         return .follow(
@@ -119,7 +119,7 @@ struct RedirectRules {
     }
 
     /// The origins of a redirect and of its target.
-    fileprivate struct Step {
+    fileprivate struct RedirectStep {
         let target: URL
         let leavesOrigin: Bool
         /// Whether the redirect leads from http to https on the same host, at the standard ports. The origin differs,
@@ -138,7 +138,7 @@ struct RedirectRules {
     }
 
     fileprivate func removeFields(
-        of request: inout URLRequest, _ step: Step
+        of request: inout URLRequest, _ step: RedirectStep
     ) -> (removed: [RedirectEvent.RemovedField], shortensReferer: Bool) {
         var removed: [RedirectEvent.RemovedField] = []
         var shortensReferer = false
@@ -159,7 +159,7 @@ struct RedirectRules {
 
     /// - Parameter name: The name in lowercase.
     private func reason(
-        toRemove name: String, _ value: String, _ step: Step
+        toRemove name: String, _ value: String, _ step: RedirectStep
     ) -> RedirectEvent.RemovedField.Reason? {
         if step.leavesOrigin, name == "host" { return .namesOtherOrigin }
         if !step.keepsBody, Self.describesBody(name) { return .describesBody }
@@ -203,7 +203,8 @@ extension ConnectionConfiguration {
     /// different one.
     package func removeSecrets(of request: inout URLRequest, madeFor base: URL) {
         guard let target = request.url else { return }
-        _ = RedirectRules(self).removeFields(of: &request, RedirectRules.Step(from: base, to: target, keepsBody: true))
+        let step = RedirectRules.RedirectStep(from: base, to: target, keepsBody: true)
+        _ = RedirectRules(self).removeFields(of: &request, step)
     }
 }
 
@@ -278,17 +279,4 @@ extension Redirect: CustomStringConvertible {
 extension Redirect: CustomReflectable {
     /// An empty mirror, so that `dump` prints no secrets.
     package var customMirror: Mirror { Mirror(self, children: []) }
-}
-
-/// The state of the earlier redirects that led to the first request of a transfer.
-package struct RedirectContinuation: Sendable, Hashable {
-    /// The URL of the first request, whose origin may differ from that of this transfer.
-    package let first: URL
-    /// The number of redirects already followed.
-    package let followed: Int
-
-    package init(first: URL, followed: Int) {
-        self.first = first
-        self.followed = followed
-    }
 }

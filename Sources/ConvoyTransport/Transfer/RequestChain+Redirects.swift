@@ -121,12 +121,12 @@ extension RequestChain {
 /// Only GET and HEAD count: another method may have changed the server's response. A response that sets a cookie or
 /// requests a delay may also lead to a different response, so it clears the earlier requests.
 struct RedirectHistory {
-    private struct Step: Hashable {
+    private struct SentRequest: Hashable {
         let url: String
         let method: String
         let fields: [String: String]
 
-        /// Creates a step; nil for a request whose repetition may have a different result.
+        /// Creates the key of a request; nil for a request whose repetition may have a different result.
         init?(_ request: URLRequest) {
             let method = request.httpMethod ?? "GET"
             guard method == "GET" || method == "HEAD", let url = request.url?.absoluteString else { return nil }
@@ -138,14 +138,14 @@ struct RedirectHistory {
         }
     }
 
-    private var steps: Set<Step> = []
+    private var requests: Set<SentRequest> = []
 
     /// Records that a request was redirected.
     mutating func note(_ request: URLRequest, redirectedBy response: ResponseHead) {
-        if response.hasField("set-cookie", "retry-after") { return steps.removeAll() }
-        if let step = Step(request) { steps.insert(step) }
+        if response.hasField("set-cookie", "retry-after") { return requests.removeAll() }
+        if let request = SentRequest(request) { requests.insert(request) }
     }
 
     /// Returns whether the request was redirected before, and nothing has changed since.
-    func leadsBack(to request: URLRequest) -> Bool { Step(request).map(steps.contains) ?? false }
+    func leadsBack(to request: URLRequest) -> Bool { SentRequest(request).map(requests.contains) ?? false }
 }

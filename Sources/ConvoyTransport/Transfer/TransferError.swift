@@ -35,13 +35,18 @@ extension URLError {
     /// Returns the same error about a URL, unless it already has one.
     package func about(_ url: URL?) -> URLError {
         guard userInfo[NSURLErrorFailingURLErrorKey] == nil, let shown = url?.withoutAnyUserInfo else { return self }
-        return URLError(code, describedBy: userInfo.merging([NSURLErrorFailingURLErrorKey: shown]) { $1 })
+        return adding(shown, for: NSURLErrorFailingURLErrorKey)
     }
 
     /// Returns the same error with its text redacted by this classifier instead of the standard one.
     package func hiding(_ secrets: SecretClassifier) -> URLError {
         guard secrets != .standard else { return self }
-        return URLError(code, describedBy: userInfo.merging([ErrorDescription.secretsKey: secrets]) { $1 })
+        return adding(secrets, for: ErrorDescription.secretsKey)
+    }
+
+    /// Returns the same error with a value in its `userInfo`.
+    func adding(_ value: Any, for key: String) -> URLError {
+        URLError(code, describedBy: userInfo.merging([key: value]) { $1 })
     }
 
     /// Creates an error whose description is a single line. (Foundation's own initializer lists all of `userInfo`.)
@@ -163,12 +168,8 @@ extension URLError {
             default: .serverCertificateUntrusted
             }
         let description = isProxy ? "The proxy is not trusted. \(failure.description)" : failure.description
-        var userInfo: [String: Any] = [
-            NSLocalizedDescriptionKey: description, NSLocalizedFailureReasonErrorKey: description,
-            NSUnderlyingErrorKey: failure, Self.serverTrustFailureKey: failure, Self.serverCertificatesKey: presented,
-        ]
-        if let url { userInfo[NSURLErrorFailingURLErrorKey] = url.withoutUserInfo }
-        self.init(code, describedBy: userInfo)
+        self = URLError(code, url: url, description, underlying: failure)
+            .adding(failure, for: Self.serverTrustFailureKey).adding(presented, for: Self.serverCertificatesKey)
     }
 }
 
@@ -184,11 +185,7 @@ extension URLError {
     /// Creates the error for a rejected address. Does not set `nothingWasSentKey`, because such a request would be sent
     /// again regardless of the retry policy.
     init(refused refusal: AddressRefusal, url: URL?) {
-        var userInfo: [String: Any] = [
-            NSLocalizedDescriptionKey: refusal.description, NSLocalizedFailureReasonErrorKey: refusal.description,
-            NSUnderlyingErrorKey: refusal, Self.addressRefusalKey: refusal,
-        ]
-        if let url { userInfo[NSURLErrorFailingURLErrorKey] = url }
-        self.init(.dataNotAllowed, describedBy: userInfo)
+        self = URLError(.dataNotAllowed, url: url, refusal.description, underlying: refusal)
+            .adding(refusal, for: Self.addressRefusalKey)
     }
 }

@@ -27,7 +27,7 @@ import Testing
 
     @Test func `a stream that provides single bytes is buffered in few pieces`() throws {
         let stream = BytewiseStream(count: 4_096)
-        let body = StreamBody(stream: stream, length: nil, url: nil, thread: thread)
+        let body = StreamBody(stream: stream, length: nil, url: nil, thread: thread) {}
         #expect(fill(body, 16_384) == nil)
         try stream.isDone.waitOrThrow(timeout: 30, "the end of the stream")
         var received: [UInt8] = []
