@@ -12,7 +12,7 @@ package struct RoutingSettings: Sendable, Hashable {
     var serviceType = NetworkServiceType.default
     /// The time in seconds; see ``ConnectionConfiguration/dnsCacheTime``.
     var nameCacheTime: TimeInterval?
-    var hsts: HSTSStore?
+    @ByReference var hsts: HSTSStore?
     /// The name of the identity for which requests are sent; see ``ConnectionConfiguration/identity``.
     var identity: ExactString?
 
@@ -21,25 +21,16 @@ package struct RoutingSettings: Sendable, Hashable {
         unixSocket == nil && addressGuard == nil && source == nil && nameCacheTime == nil && serviceType == .default
             && identity == nil
     }
+}
 
-    package static func == (left: RoutingSettings, right: RoutingSettings) -> Bool {
-        left.proxy == right.proxy && left.unixSocket == right.unixSocket && left.addressGuard == right.addressGuard
-            && left.addressOverrides == right.addressOverrides && left.source == right.source
-            && left.serviceType == right.serviceType && left.nameCacheTime == right.nameCacheTime && left.hsts === right.hsts
-            && left.identity == right.identity
-    }
+/// An object that is compared by reference.
+@propertyWrapper
+struct ByReference<Object: AnyObject & Sendable>: Sendable, Hashable {
+    var wrappedValue: Object?
 
-    package func hash(into hasher: inout Hasher) {
-        hasher.combine(proxy)
-        hasher.combine(unixSocket)
-        hasher.combine(addressGuard)
-        hasher.combine(addressOverrides)
-        hasher.combine(source)
-        hasher.combine(serviceType)
-        hasher.combine(nameCacheTime)
-        hasher.combine(hsts.map(ObjectIdentifier.init))
-        hasher.combine(identity)
-    }
+    static func == (one: Self, other: Self) -> Bool { one.wrappedValue === other.wrappedValue }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(wrappedValue.map(ObjectIdentifier.init)) }
 }
 
 /// Routing settings with copy-on-write. All copies share the routes created from them.

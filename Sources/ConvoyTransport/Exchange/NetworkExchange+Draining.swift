@@ -6,7 +6,7 @@ import FoundationNetworking
 extension NetworkExchange {
     /// Returns whether the rest of the response is discarded.
     private func isRestUnneeded(_ chain: RequestChain) -> Bool {
-        if case .exchanging = chain.phase, case .draining = chain.step.exchange { true } else { false }
+        if case .draining = chain.phase { true } else { false }
     }
 
     /// Whether the rest of a held-back response can be dropped immediately, because it may never arrive.
@@ -66,7 +66,7 @@ extension RequestChain {
     func leaveRest(isWhole: Bool) {
         if isCancelled { return end { $0.connectionDidCancel(self) } }
         if let failure = step.failure { return fail(failure) }
-        guard case .exchanging = phase, case .draining(let next) = step.exchange else { return }
+        guard case .draining(let next) = phase else { return }
         switch next {
         case .stored(let stored): deliver(stored)
         // The cache stores only complete bodies.

@@ -12,10 +12,6 @@ extension NetworkExchange {
         guard let chain, !chain.isCancelled, chain.step.failure == nil else { return .abort }
         switch chain.phase {
         case .deciding, .askingCookies: return refuse(chain)
-        case .exchanging: break
-        case .initial, .preparingTLS, .consulting, .storing, .ended: return .abort
-        }
-        switch chain.step.exchange {
         case .draining:
             // Reading a short remainder is cheaper than opening a new connection.
             chain.step.cacheWriter?.write(bytes)
@@ -35,7 +31,7 @@ extension NetworkExchange {
             response.received += Int64(bytes.count)
             endIfComplete()
             return chain.receive(bytes) ? .taken : .abort
-        case .waitingForDescriptor, .held: return .abort
+        case .initial, .preparingTLS, .consulting, .waitingForDescriptor, .held, .storing, .ended: return .abort
         }
     }
 

@@ -68,7 +68,7 @@ extension NetworkExchange {
         if flow.isPaused { noteSending() }
         switch chain.phase {
         case .deciding, .askingCookies, .storing: times.lastActivity = now
-        case .initial, .preparingTLS, .consulting, .exchanging, .ended: break
+        default: break
         }
         stallMeter?.advance(to: now)
         if stallMeter?.isStalled == true, let failure = stallFailure(chain) {
@@ -106,10 +106,10 @@ extension NetworkExchange {
 
     /// Whether nothing on this side prevents bytes of a body from flowing.
     private var couldMove: Bool {
-        guard let chain, case .exchanging = chain.phase else { return false }
-        switch chain.step.exchange {
+        guard let chain else { return false }
+        switch chain.phase {
         case .loading, .draining: break
-        case .waitingForDescriptor, .held: return false
+        default: return false
         }
         let flow = chain.step.flow
         guard chain.step.stored == nil, !flow.isHeldBack, flow.isFree else { return false }

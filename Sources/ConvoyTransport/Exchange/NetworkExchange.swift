@@ -177,15 +177,10 @@ final class NetworkExchange {
     func didFinish(with code: CURLcode) {
         guard let chain else { return }
         switch chain.phase {
-        case .initial, .preparingTLS, .consulting, .storing, .ended: return
-        case .deciding, .askingCookies: break
-        case .exchanging:
-            switch chain.step.exchange {
-            case .waitingForDescriptor, .held: return
-            case .loading where code != CURLE_OK || chain.step.failure != nil || chain.isCancelled:
-                return finish(code, chain)
-            case .loading, .draining: break
-            }
+        case .initial, .preparingTLS, .consulting, .waitingForDescriptor, .held, .storing, .ended: return
+        case .loading where code != CURLE_OK || chain.step.failure != nil || chain.isCancelled:
+            return finish(code, chain)
+        case .loading, .draining, .deciding, .askingCookies: break
         }
         heldResult = code
         if response.head.isEndedByStream, CurlQuirks.hidesResets { response.isUnproven = mayHideReset(chain) }
@@ -195,7 +190,7 @@ final class NetworkExchange {
     /// Ends the exchange, now that nothing is held back.
     func endHeldBack() {
         guard let chain, let code = heldResult.take() else { return }
-        if case .draining = chain.step.exchange {
+        if case .draining = chain.phase {
             chain.leaveRest(isWhole: code == CURLE_OK && response.closure?.hasEnded != false)
         } else {
             finish(code, chain)

@@ -66,11 +66,11 @@ final class StoredExchange: @unchecked Sendable {
     /// Continues to deliver the response until it is held back or a file must be read.
     func pump(_ chain: RequestChain) {
         while chain.step.stored === self {
-            guard !chain.isCancelled, case .exchanging = chain.phase else { return }
-            switch chain.step.exchange {
+            guard !chain.isCancelled else { return }
+            switch chain.phase {
             case .loading: break
             case .draining(.request(let request)): return chain.follow(request)
-            case .draining, .waitingForDescriptor, .held: return
+            default: return
             }
             if let failure = chain.step.failure { return chain.fail(failure) }
             guard chain.step.flow.isFree else {

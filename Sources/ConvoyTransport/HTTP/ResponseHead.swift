@@ -139,29 +139,15 @@ public final class ResponseHead: Sendable {
         }
     }
 
-    /// Returns whether any field has one of the given names, which must be lowercase.
+    /// Returns whether any field has one of the given names, which must be ASCII. Case does not matter.
     package func hasField(_ names: StaticString...) -> Bool {
+        var isFound = false
         bytes.withUnsafeBytes { bytes in
-            guard let start = bytes.baseAddress else { return false }
-            var position = 0
-            while let end = memchr(start + position, 0x0A, bytes.count - position) {
-                position = end - UnsafeMutableRawPointer(mutating: start) + 1
-                guard position < bytes.count else { return false }
-                let first = ASCII.lowercased(bytes[position])
-                for name in names
-                where first == name.utf8Start.pointee && position + name.utf8CodeUnitCount < bytes.count {
-                    let length = name.utf8CodeUnitCount
-                    if bytes[position + length] == UInt8(ascii: ":"),
-                        strncasecmp(
-                            (start + position).assumingMemoryBound(to: CChar.self),
-                            UnsafeRawPointer(name.utf8Start).assumingMemoryBound(to: CChar.self), length) == 0
-                    {
-                        return true
-                    }
-                }
+            FieldLines.forEachLine(in: bytes) { line in
+                isFound = isFound || names.contains { line.isField($0) }
             }
-            return false
         }
+        return isFound
     }
 
     /// Calls a closure with the value of each line of a field.
@@ -182,6 +168,15 @@ public final class ResponseHead: Sendable {
     /// Calls a closure with each field, without whitespace around its value.
     func forEachField(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Void) {
         bytes.withUnsafeBytes { FieldLines.forEachField(in: $0, body) }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Returns whether a line is a field with the given name, which must be ASCII.
+    fileprivate func isField(_ name: StaticString) -> Bool {
+        let length = name.utf8CodeUnitCount
+        return count > length && self[length] == UInt8(ascii: ":")
+            && UnsafeRawBufferPointer(rebasing: self[..<length]).isEqualIgnoringCase(to: name)
     }
 }
 

@@ -9,25 +9,6 @@ import FoundationNetworking
 /// when a stored response replaces the network's. Only the values that an initializer copies are carried over.
 @dynamicMemberLookup
 struct ChainStep: ~Copyable {
-    /// What the exchange is doing while the chain is neither before nor after it.
-    enum Exchange {
-        /// No file descriptor was available for a connection. The request is passed to libcurl again when other
-        /// transfers have finished.
-        case waitingForDescriptor
-        /// The transfer is paused before this request, after a redirect. The request is sent on resumption.
-        case held(HTTPAddress)
-        /// The network or the cache is producing the response.
-        case loading
-        /// The rest of the network's response is being discarded, for a limited time. The next exchange follows.
-        case draining(Next)
-    }
-
-    /// The exchange that follows a response.
-    enum Next {
-        case request(URLRequest)
-        case stored(any ServableResponse)
-    }
-
     /// The request as it is sent.
     var request: TransferRequest
     /// The server and URL of the request; nil until the URL has been parsed.
@@ -38,7 +19,6 @@ struct ChainStep: ~Copyable {
     var tls: TLSContext?
     /// Whether TLS is used with the server or with a proxy.
     var speaksTLS = false
-    var exchange = Exchange.loading
     /// The holds on the response, and the state of held bytes.
     var flow: TransferState
 

@@ -112,12 +112,11 @@ extension RequestChain {
     /// Delivers a stored response instead of an error, if the cache provides one (RFC 5861, section 4). Returns whether
     /// the cache provides one.
     func servesStale(insteadOf error: URLError) -> Bool {
-        guard let cache = step.cache, step.stored == nil, network?.isHeadWhole != true, !isCancelled, error.isOfNetwork,
-            case .exchanging = phase
+        guard let cache = step.cache, step.stored == nil, network?.isHeadWhole != true, !isCancelled, error.isOfNetwork
         else { return false }
-        switch step.exchange {
+        switch phase {
         case .loading, .waitingForDescriptor: break
-        case .held, .draining: return false
+        default: return false
         }
         guard let stored = cache.failed() else { return false }
         traceFailure(error)
@@ -133,7 +132,7 @@ extension RequestChain {
         network = nil
         let stored = StoredExchange(response)
         replaceStep(with: ChainStep(stored, insteadOf: step))
-        phase = .exchanging
+        phase = .loading
         noteStartOfReplay()
         stored.pump(self)
     }

@@ -39,7 +39,7 @@ extension RequestChain {
     /// Continues with the response that was held back.
     private func didAskAboutCookies(of response: ResponseHead) {
         guard case .askingCookies(let current) = phase, current === response else { return }
-        phase = .exchanging
+        phase = .loading
         goOn(isAccepted: evaluate(response), lifting: .cookies)
     }
 }

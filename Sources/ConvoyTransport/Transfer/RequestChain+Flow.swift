@@ -26,18 +26,14 @@ extension RequestChain {
     /// Whether libcurl is processing the current request.
     private var isWithLibcurl: Bool {
         switch phase {
-        case .initial, .preparingTLS, .consulting, .storing, .ended: return false
-        case .exchanging, .deciding, .askingCookies: break
-        }
-        return switch step.exchange {
-        case .loading, .draining: true
-        case .waitingForDescriptor, .held: false
+        case .loading, .draining, .deciding, .askingCookies: true
+        case .initial, .preparingTLS, .consulting, .waitingForDescriptor, .held, .storing, .ended: false
         }
     }
 
     /// Whether the body of a response that is not discarded may be arriving.
     var isLoading: Bool {
-        if case .exchanging = phase, case .loading = step.exchange { true } else { false }
+        if case .loading = phase { true } else { false }
     }
 
     /// Records that bytes of the request's body are available again.
@@ -149,8 +145,7 @@ extension RequestChain: DescriptorWaiter {
         guard multi.descriptorQueue.mayWait(since: step.waitsSince) else {
             return fail(failure(.cannotLoadFromNetwork, "No file descriptor is available for a connection."))
         }
-        phase = .exchanging
-        step.exchange = .waitingForDescriptor
+        phase = .waitingForDescriptor
         forgetTransaction()
         network?.giveBack()
         network = nil
@@ -160,7 +155,7 @@ extension RequestChain: DescriptorWaiter {
     var waitsForDescriptorSince: MonotonicTime { step.waitsSince }
 
     func tryAgainForDescriptor() {
-        guard case .exchanging = phase, case .waitingForDescriptor = step.exchange else { return }
+        guard case .waitingForDescriptor = phase else { return }
         load(ChainStep(again: step))
     }
 }

@@ -20,7 +20,7 @@ extension RequestChain {
         // Time spent paused does not count against the timeouts.
         network?.noteSending()
         carryOut(updateFlow(.lift(.pause)))
-        if case .exchanging = phase, case .held(let address) = step.exchange { return sendAfterPause(to: address) }
+        if case .held(let address) = phase { return sendAfterPause(to: address) }
         if step.flow.hasKept { carryOut(updateFlow(.kept)) }
     }
 
@@ -35,15 +35,10 @@ extension RequestChain {
     /// Whether a server may have received part of the request, or of an earlier request that it redirected.
     private var mayHaveBeenSent: Bool {
         if followedRedirects > configuration.continuation?.followed ?? 0 { return true }
-        switch phase {
-        case .initial, .preparingTLS, .consulting: return false
-        case .storing, .ended: return true
-        case .exchanging, .deciding, .askingCookies: break
-        }
-        return switch step.exchange {
-        case .waitingForDescriptor: false
-        case .held: true
-        case .loading, .draining: network?.handle.mayHaveBeenSent ?? true
+        return switch phase {
+        case .initial, .preparingTLS, .consulting, .waitingForDescriptor: false
+        case .held, .storing, .ended: true
+        case .loading, .draining, .deciding, .askingCookies: network?.handle.mayHaveBeenSent ?? true
         }
     }
 

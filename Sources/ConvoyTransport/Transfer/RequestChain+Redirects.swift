@@ -73,7 +73,7 @@ extension RequestChain {
         var event = redirect.event(sending: request)
         if let request, let refusal = refusal(of: request, redirect) {
             event.outcome = .refused(refusal)
-            phase = .exchanging
+            phase = .loading
             step.failure = URLError(refusing: event, refusal)
         }
         traceRedirect(event)
@@ -81,11 +81,10 @@ extension RequestChain {
         guard step.failure == nil else { return false }
 
         if let request {
-            phase = .exchanging
-            step.exchange = .draining(.request(request))
+            phase = .draining(.request(request))
             return step.stored != nil || network?.awaitsRest(of: redirect.response) != false
         }
-        phase = .exchanging
+        phase = .loading
         do throws(URLError) {
             try prepareToDecode(redirect.response.codings, of: redirect.response)
         } catch {

@@ -26,15 +26,22 @@ package final class RequestChain: Connection, HandoverTask, @unchecked Sendable 
     let configuration: ConnectionConfiguration
     let thread: NetworkThread
 
-    /// What the chain is doing. While it is `exchanging`, `ChainStep.exchange` states what the exchange is doing.
+    /// What the chain is doing.
     enum Phase {
         case initial
         /// The certificates for TLS are being read from files.
         case preparingTLS
         /// The cache is looking for a response to the request.
         case consulting
-        /// The network or the cache produces a response.
-        case exchanging
+        /// No file descriptor was available for a connection. The request is passed to libcurl again when other
+        /// transfers have finished.
+        case waitingForDescriptor
+        /// The transfer is paused before this request, after a redirect. The request is sent on resumption.
+        case held(HTTPAddress)
+        /// The network or the cache is producing the response.
+        case loading
+        /// The rest of the network's response is being discarded, for a limited time. The next exchange follows.
+        case draining(Next)
         /// The delegate is deciding about a redirect.
         case deciding
         /// The acceptance handler is deciding about the cookies of a response.
@@ -42,6 +49,12 @@ package final class RequestChain: Connection, HandoverTask, @unchecked Sendable 
         /// The response is complete and is being stored.
         case storing
         case ended
+    }
+
+    /// The exchange that follows a response.
+    enum Next {
+        case request(URLRequest)
+        case stored(any ServableResponse)
     }
 
     @exclusivity(unchecked) var phase = Phase.initial {
@@ -197,8 +210,7 @@ package final class RequestChain: Connection, HandoverTask, @unchecked Sendable 
     /// Begins the exchange with the server.
     func send(to address: HTTPAddress) throws(URLError) {
         guard !step.flow.isPaused else {
-            phase = .exchanging
-            step.exchange = .held(address)
+            phase = .held(address)
             return
         }
         guard let multi = thread.multi, let header = step.header else {
@@ -211,19 +223,15 @@ package final class RequestChain: Connection, HandoverTask, @unchecked Sendable 
         try network.prepare(self, at: address, header)
         // The stored response's age was computed at lookup, which is accurate unless the request had to wait.
         if hasWaited { step.cache?.willSend() }
-        phase = .exchanging
-        step.exchange = .loading
+        phase = .loading
         if configuration.collectsMetrics { reportRequest() }
         try network.start(self, at: address)
     }
 
     private var hasWaited: Bool {
         switch phase {
-        case .consulting: return true
-        case .exchanging:
-            if case .held = step.exchange { return true }
-            return step.waitsSince != 0
-        default: return step.waitsSince != 0
+        case .consulting, .held: true
+        default: step.waitsSince != 0
         }
     }
 
@@ -242,8 +250,7 @@ package final class RequestChain: Connection, HandoverTask, @unchecked Sendable 
             switch react(to: response) {
             case .deliver: break
             case .replace(let stored):
-                phase = .exchanging
-                step.exchange = .draining(.stored(stored))
+                phase = .draining(.stored(stored))
                 return network?.awaitsRest(of: response) != false && !isCancelled
             }
         }
@@ -268,7 +275,7 @@ package final class RequestChain: Connection, HandoverTask, @unchecked Sendable 
         step.failure = nil
         guard case .askingCookies = phase else { return }
         // Continue without the decision, which concerns only cookies.
-        phase = .exchanging
+        phase = .loading
         updateFlow(.lift(.cookies))
     }
 
@@ -290,8 +297,8 @@ package final class RequestChain: Connection, HandoverTask, @unchecked Sendable 
         switch phase {
         case .initial, .ended: return  // `start` will report it, or the end was reported
         case .preparingTLS, .consulting: break
-        case .exchanging, .deciding, .askingCookies, .storing:
-            if case .waitingForDescriptor = step.exchange { thread.multi?.descriptorQueue.remove(self) }
+        case .waitingForDescriptor: thread.multi?.descriptorQueue.remove(self)
+        case .held, .loading, .draining, .deciding, .askingCookies, .storing:
             network?.stop(closing: configuration.closesWhenStopped && network?.isHeadWhole == true)
         }
         end { $0.connectionDidCancel(self) }
