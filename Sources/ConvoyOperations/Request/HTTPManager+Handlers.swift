@@ -94,71 +94,23 @@ extension HTTPManager {
     }
 }
 
-/// The request methods with one handler for the result, a value of a given type.
-///
-/// Each method starts a request and returns it: an operation, or a task. The handler runs on `completionQueue`, or on
-/// the main queue if that is nil. The value is the same as with async/await.
+/// The request method with one handler for the result, a value of a given type.
 extension HTTPManager {
     /// A handler called with the value or with the operation's error.
     public typealias ResultHandler<Value> = @Sendable (Result<Value, any Error>) -> Void
 
-    /// Sends a GET request and decodes the response. The parameters become the query.
+    /// Sends a request with any method and decodes the response. The value is the same as with async/await.
+    ///
+    /// ```swift
+    /// manager.value(.get, "users", as: [User].self) { result in … }
+    /// ```
     @discardableResult
-    public func get<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: RequestParameters? = nil, headers: [String: String?] = [:],
-        timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
-        completion: @escaping ResultHandler<Value>
+    public func value<Value: Decodable & Sendable>(
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: RequestParameters? = nil,
+        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        progress: TransferProgress.Handler? = nil, as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
-        perform(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
-    }
-
-    /// Sends a POST request and decodes the response. The request serializer encodes the parameters as the body. If
-    /// `body` is set, it is sent as JSON instead, and the parameters become the query.
-    @discardableResult
-    public func post<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
-        as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> Request {
-        perform(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
-    }
-
-    /// Sends a PUT request and decodes the response. The request serializer encodes the parameters as the body. If
-    /// `body` is set, it is sent as JSON instead, and the parameters become the query.
-    @discardableResult
-    public func put<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
-        as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> Request {
-        perform(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
-    }
-
-    /// Sends a PATCH request (RFC 5789) and decodes the response. The request serializer encodes the parameters as the
-    /// body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
-    @discardableResult
-    public func patch<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
-        as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> Request {
-        perform(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
-    }
-
-    /// Sends a DELETE request and decodes the response. The parameters become the query; `body` is sent as JSON.
-    @discardableResult
-    public func delete<Value: Decodable & Sendable>(
-        _ url: some URLConvertible, parameters: RequestParameters? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
-        as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> Request {
-        perform(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)
-    }
-
-    private func perform<Value: Decodable & Sendable>(
-        _ call: RequestArguments, _ progress: TransferProgress.Handler?, _ type: Value.Type,
-        _ completion: @escaping ResultHandler<Value>
-    ) -> Request {
+        let call = RequestArguments(method, url.urlString, parameters, body, headers, timeout)
         let success: Success = { request, object in
             completion(Result { try request.operation.value(of: object) })
         }

@@ -151,7 +151,7 @@ extension URL: URLConvertible {
 /// let users: [User] = try await manager.get("users", timeout: 10)             // ten seconds in total
 /// let log: String = try await manager.get("log", timeout: .idle(5))           // five without a byte
 /// let all: Data = try await manager.get("all", timeout: .init(idle: 5, total: 600))
-/// let fast: Data = try await manager.get("fast", timeout: .milliseconds(500))
+/// let fast: Data = try await manager.get("fast", timeout: .total(.milliseconds(500)))
 /// ```
 ///
 /// An operation that exceeds either limit fails with `URLError.timedOut`.
@@ -178,10 +178,6 @@ public struct RequestTimeout: Sendable, Hashable {
     public static func idle(_ duration: Duration) -> RequestTimeout { idle(duration / .seconds(1)) }
     /// Returns a timeout with a limit on the total duration of the operation.
     public static func total(_ duration: Duration) -> RequestTimeout { total(duration / .seconds(1)) }
-    /// Returns a timeout with a limit on the total duration of the operation.
-    public static func seconds(_ seconds: TimeInterval) -> RequestTimeout { total(seconds) }
-    /// Returns a timeout with a limit on the total duration of the operation.
-    public static func milliseconds(_ milliseconds: TimeInterval) -> RequestTimeout { total(milliseconds / 1000) }
 }
 
 extension RequestTimeout: ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral {

@@ -103,7 +103,4 @@ extension JSONEncoder {
     }
 }
 
-extension HTTPRequestOperationManager: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
-}
+extension HTTPRequestOperationManager: OpaqueReflectable {}

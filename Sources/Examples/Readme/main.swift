@@ -40,7 +40,7 @@ let file = URL(fileURLWithPath: "pig.png")
 try await api.download("image/png", to: file, existing: .replace, progress: .to { _ = $0.fractionCompleted })
 print("download:", try Data(contentsOf: file).count, "bytes")
 
-let upload = try await api.upload("put", method: .put, fromFile: file)
+let upload = try await api.upload("put", method: .put, from: .file(file))
 print("upload:", upload.statusCode ?? 0)
 
 struct SearchClient: Sendable {

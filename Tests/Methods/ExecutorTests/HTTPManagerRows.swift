@@ -92,44 +92,44 @@ enum HTTPManagerRows {
         [
             row("HTTPManager.upload(_:method:from:parameters:headers:timeout:progress:)") { actor, attempt in
                 defer { attempt.check(actor) }
-                try await manager(attempt).upload("value", from: Data("text".utf8))
+                try await manager(attempt).upload("value", from: .data(Data("text".utf8)))
             },
             row("HTTPManager.upload(_:method:from:parameters:headers:timeout:progress:as:)") { actor, attempt in
                 defer { attempt.check(actor) }
-                _ = try await manager(attempt).upload("value", from: Data("text".utf8), as: [Int].self)
+                _ = try await manager(attempt).upload("value", from: .data(Data("text".utf8)), as: [Int].self)
             },
-            row("HTTPManager.upload(_:method:fromFile:parameters:headers:timeout:progress:)") { actor, attempt in
+            row("HTTPManager.upload(_:method:from:parameters:headers:timeout:progress:)") { actor, attempt in
                 defer { attempt.check(actor) }
-                try await manager(attempt).upload("value", fromFile: attempt.writtenFile())
+                try await manager(attempt).upload("value", from: .file(attempt.writtenFile()))
             },
-            row("HTTPManager.upload(_:method:fromFile:parameters:headers:timeout:progress:as:)") { actor, attempt in
+            row("HTTPManager.upload(_:method:from:parameters:headers:timeout:progress:as:)") { actor, attempt in
                 defer { attempt.check(actor) }
-                _ = try await manager(attempt).upload("value", fromFile: attempt.writtenFile(), as: [Int].self)
+                _ = try await manager(attempt).upload("value", from: .file(attempt.writtenFile()), as: [Int].self)
             },
-            row("HTTPManager.upload(_:method:from:length:parameters:headers:timeout:progress:)") { actor, attempt in
+            row("HTTPManager.upload(_:method:from:parameters:headers:timeout:progress:)") { actor, attempt in
                 defer { attempt.check(actor) }
-                try await manager(attempt).upload("value", from: InputStream(data: Data("text".utf8)), length: 4)
+                try await manager(attempt).upload("value", from: .stream(InputStream(data: Data("text".utf8)), length: 4))
             },
-            row("HTTPManager.upload(_:method:from:length:parameters:headers:timeout:progress:as:)") { actor, attempt in
+            row("HTTPManager.upload(_:method:from:parameters:headers:timeout:progress:as:)") { actor, attempt in
                 defer { attempt.check(actor) }
                 _ = try await manager(attempt).upload(
-                    "value", from: InputStream(data: Data("text".utf8)), length: 4, as: [Int].self)
+                    "value", from: .stream(InputStream(data: Data("text".utf8)), length: 4), as: [Int].self)
             },
-            row("HTTPManager.upload(_:method:from:length:parameters:headers:timeout:progress:)") { actor, attempt in
+            row("HTTPManager.upload(_:method:from:parameters:headers:timeout:progress:)") { actor, attempt in
                 defer { attempt.check(actor) }
-                try await manager(attempt).upload("value", from: attempt.pieces)
+                try await manager(attempt).upload("value", from: .sequence(attempt.pieces))
             },
-            row("HTTPManager.upload(_:method:from:length:parameters:headers:timeout:progress:as:)") { actor, attempt in
+            row("HTTPManager.upload(_:method:from:parameters:headers:timeout:progress:as:)") { actor, attempt in
                 defer { attempt.check(actor) }
-                _ = try await manager(attempt).upload("value", from: attempt.pieces, as: [Int].self)
+                _ = try await manager(attempt).upload("value", from: .sequence(attempt.pieces), as: [Int].self)
             },
-            row("HTTPManager.upload(_:method:length:parameters:headers:timeout:progress:making:)") { actor, attempt in
+            row("HTTPManager.upload(_:method:from:parameters:headers:timeout:progress:)") { actor, attempt in
                 defer { attempt.check(actor) }
-                try await manager(attempt).upload("value") { attempt.pieces }
+                try await manager(attempt).upload("value", from: .sequence { attempt.pieces })
             },
-            row("HTTPManager.upload(_:method:length:parameters:headers:timeout:progress:as:making:)") { actor, attempt in
+            row("HTTPManager.upload(_:method:from:parameters:headers:timeout:progress:as:)") { actor, attempt in
                 defer { attempt.check(actor) }
-                _ = try await manager(attempt).upload("value", as: [Int].self) { attempt.pieces }
+                _ = try await manager(attempt).upload("value", from: .sequence { attempt.pieces }, as: [Int].self)
             },
             row("HTTPManager.post(_:parameters:headers:timeout:progress:constructingBody:)") { actor, attempt in
                 defer { attempt.check(actor) }

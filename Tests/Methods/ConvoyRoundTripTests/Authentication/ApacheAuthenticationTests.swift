@@ -36,7 +36,7 @@ struct ApacheAuthenticationTests {
         let directory = try TemporaryDirectory()
         let file = try directory.write(body, to: "body")
         let other = server.url.appendingPathComponent("basic/other")
-        try await manager.upload(other, method: .put, fromFile: file)
+        try await manager.upload(other, method: .put, from: .file(file))
         #expect(try await manager.get(other, as: Data.self) == body)
     }
 

@@ -42,7 +42,7 @@ import Testing
 
     @Test func `a timeout can be a number of seconds, a Duration, or two limits`() {
         let limits: [RequestTimeout] = [
-            5, 5.0, .seconds(5), .total(5), .total(.seconds(5)), .milliseconds(5000), .init(total: 5),
+            5, 5.0, .total(5), .total(.seconds(5)), .total(.milliseconds(5000)), .init(total: 5),
         ]
         #expect(Set(limits).count == 1)
         #expect(RequestTimeout.idle(.milliseconds(1500)) == RequestTimeout(idle: 1.5))

@@ -65,7 +65,7 @@ import Testing
         server.route("PUT", "/x", .text("ok"))
         let asked = Counter()
         try await manager.upload(
-            "x", method: .put, from: Pieces(count: 30, size: 100_000, asked: asked), length: length)
+            "x", method: .put, from: .sequence(Pieces(count: 30, size: 100_000, asked: asked), length: length))
         let request = try #require(server.requests.first)
         #expect(request.body == PatternBytes.data(count: 3_000_000))
         #expect(request.headers["Content-Length"] == length.map { String($0) })
@@ -81,14 +81,14 @@ import Testing
             for piece in [[], [1, 2], [], [3], []] as [[UInt8]] { continuation.yield(piece) }
             continuation.finish()
         }
-        let answer: Answer = try await manager.upload("x", from: pieces)
+        let answer: Answer = try await manager.upload("x", from: .sequence(pieces))
         #expect(answer.id == 7)
         #expect(server.requests.first?.body == Data([1, 2, 3]))
     }
 
     @Test func `a sequence of empty elements is an empty body`() async throws {
         server.route("POST", "/x", .text("ok"))
-        try await manager.upload("x", from: AsyncStream<Data> { $0.finish() })
+        try await manager.upload("x", from: .sequence(AsyncStream<Data> { $0.finish() }))
         #expect(server.requests.first?.bodyLength == 0)
     }
 
@@ -96,7 +96,7 @@ import Testing
         server.route("GET", "/from", .pattern(count: 5_000_000))
         server.route("POST", "/to", .text("ok"))
         let (bytes, _) = try await manager.bytes(.get, "from")
-        try await manager.upload("to", from: bytes.chunks)
+        try await manager.upload("to", from: .sequence(bytes.chunks))
         #expect(server.requests.last?.body == PatternBytes.data(count: 5_000_000))
     }
 
@@ -105,11 +105,11 @@ import Testing
         manager.retryPolicy = RetryPolicy()
         let broken = Broken(reason: "no more")
         let pieces = Pieces(count: count, size: 10, failure: broken, asked: Counter())
-        await #expect(throws: broken) { try await manager.upload("x", from: pieces) }
+        await #expect(throws: broken) { try await manager.upload("x", from: .sequence(pieces)) }
         // The upload also fails if the sequence could be created again.
-        await #expect(throws: broken) { try await manager.upload("x") { pieces } }
+        await #expect(throws: broken) { try await manager.upload("x", from: .sequence { pieces }) }
         await #expect(throws: broken) {
-            try await manager.upload("x") { () throws -> AsyncStream<Data> in throw broken }
+            try await manager.upload("x", from: .sequence { () throws -> AsyncStream<Data> in throw broken })
         }
     }
 
@@ -118,13 +118,15 @@ import Testing
     ) async throws {
         server.route("POST", "/x", .text("ok"))
         let pieces = Pieces(count: 3, size: 1_000, asked: Counter())
-        let error = await #expect(throws: URLError.self) { try await manager.upload("x", from: pieces, length: length) }
+        let error = await #expect(throws: URLError.self) {
+            try await manager.upload("x", from: .sequence(pieces, length: length))
+        }
         #expect(error?.code == .requestBodyStreamExhausted)
     }
 
     @Test func `a negative length is rejected`() async throws {
         let pieces = Pieces(count: 3, size: 1_000, asked: Counter())
-        await #expect(throws: (any Error).self) { try await manager.upload("x", from: pieces, length: -1) }
+        await #expect(throws: (any Error).self) { try await manager.upload("x", from: .sequence(pieces, length: -1)) }
     }
 
     @Test func `nothing is requested from the sequence while the server reads nothing`() async throws {
@@ -156,7 +158,7 @@ import Testing
         let ended = Counter()
         let pieces = stuckPieces(ended)
         let manager = manager
-        let task = Task { try await manager.upload("x", from: pieces) }
+        let task = Task { try await manager.upload("x", from: .sequence(pieces)) }
         try await waitUntil("the first piece") { server.statistics.receivedBodyBytes == 5 }
         task.cancel()
         let error = await #expect(throws: URLError.self) { try await task.value }
@@ -175,12 +177,12 @@ import Testing
             return Pieces(count: 20, size: 50_000, asked: Counter())
         }
         if isAnew {
-            try await manager.upload("old", making: make)
+            try await manager.upload("old", from: .sequence(making: make))
             #expect(server.requests.last?.path == "/new")
             #expect(server.requests.last?.body == PatternBytes.data(count: 1_000_000))
             #expect(made.value == 2)
         } else {
-            let error = await #expect(throws: (any Error).self) { try await manager.upload("old", from: make()) }
+            let error = await #expect(throws: (any Error).self) { try await manager.upload("old", from: .sequence(make())) }
             #expect(error != nil)
             #expect(server.requests.allSatisfy { $0.path == "/old" })
         }
@@ -194,10 +196,10 @@ import Testing
         manager.retryPolicy = policy
         let pieces = Pieces(count: 20, size: 50_000, asked: Counter())
         if isAnew {
-            try await manager.upload("x", method: .put) { pieces }
+            try await manager.upload("x", method: .put, from: .sequence { pieces })
             #expect(server.requests.map(\.body) == Array(repeating: PatternBytes.data(count: 1_000_000), count: 2))
         } else {
-            await #expect(throws: (any Error).self) { try await manager.upload("x", method: .put, from: pieces) }
+            await #expect(throws: (any Error).self) { try await manager.upload("x", method: .put, from: .sequence(pieces)) }
             #expect(server.requests.count == 1)
         }
     }

@@ -75,9 +75,9 @@ import Testing
         for isFile in [true, false] {
             let taken = try await seconds {
                 if isFile {
-                    try await manager.upload("upload", fromFile: file)
+                    try await manager.upload("upload", from: .file(file))
                 } else {
-                    try await manager.upload("upload", from: body)
+                    try await manager.upload("upload", from: .data(body))
                 }
             }
             #expect(taken >= least(Self.size, at: rate))
