@@ -5,15 +5,15 @@ import Foundation
 /// A digest that OpenSSL computes incrementally, by default SHA-256 (FIPS 180-4).
 ///
 /// Not thread-safe.
-public final class MessageDigest {
+package final class MessageDigest {
     /// The hash function.
-    public let algorithm: ChecksumAlgorithm
+    package let algorithm: ChecksumAlgorithm
 
     private let context: OpaquePointer?
     private var isUsable: Bool
 
     /// Creates a digest of no bytes.
-    public init(_ algorithm: ChecksumAlgorithm = .sha256) {
+    package init(_ algorithm: ChecksumAlgorithm = .sha256) {
         let function =
             switch algorithm {
             case .md5: EVP_md5()
@@ -31,20 +31,20 @@ public final class MessageDigest {
     deinit { EVP_MD_CTX_free(context) }
 
     /// Adds bytes to the digest.
-    public func update(_ bytes: UnsafeRawBufferPointer) {
+    package func update(_ bytes: UnsafeRawBufferPointer) {
         guard isUsable, let base = bytes.baseAddress, bytes.count > 0 else { return }
         isUsable = EVP_DigestUpdate(context, base, bytes.count) == 1
     }
 
     /// Adds bytes to the digest.
-    public func update(_ data: Data) {
+    package func update(_ data: Data) {
         data.withUnsafeBytes { update($0) }
     }
 
     /// Returns the digest of all bytes so far, with a length of ``ChecksumAlgorithm/digestLength`` bytes, or nil if
     /// OpenSSL fails (out of memory, or a policy that forbids the algorithm, as FIPS 140 forbids MD5). More bytes can
     /// be added afterwards.
-    public func value() -> Data? {
+    package func value() -> Data? {
         guard isUsable, let copy = EVP_MD_CTX_new() else { return nil }
         defer { EVP_MD_CTX_free(copy) }
         guard EVP_MD_CTX_copy_ex(copy, context) == 1 else { return nil }
@@ -55,7 +55,7 @@ public final class MessageDigest {
     }
 
     /// Returns the SHA-256 of data in memory, or nil if OpenSSL fails.
-    public static func sha256(_ data: Data) -> Data? {
+    package static func sha256(_ data: Data) -> Data? {
         let digest = MessageDigest()
         digest.update(data)
         return digest.value()
@@ -64,7 +64,7 @@ public final class MessageDigest {
 
 extension Data {
     /// The bytes in lowercase hexadecimal digits, as in the output of `sha256sum`.
-    public var hexadecimalString: String {
+    package var hexadecimalString: String {
         let digits = Array("0123456789abcdef".utf8)
         var text = [UInt8]()
         text.reserveCapacity(count * 2)

@@ -62,22 +62,6 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-extension HostPattern: Codable {
-    /// Decodes the pattern from a string.
-    ///
-    /// - Throws: `DecodingError.dataCorrupted` if the string is not a pattern.
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        do {
-            try self.init(container.decode(String.self))
-        } catch let error as SecurityTextError {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "\(error)")
-        }
-    }
-
-    /// Encodes the pattern as a string.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(description)
-    }
+extension HostPattern: TextCodable {
+    package init(decoding text: String) throws { try self.init(text) }
 }

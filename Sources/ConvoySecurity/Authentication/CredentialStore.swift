@@ -167,10 +167,7 @@ extension CredentialStore: CustomStringConvertible {
     }
 }
 
-extension CredentialStore: CustomReflectable {
-    /// An empty mirror, so that `dump` does not print secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension CredentialStore: OpaqueReflectable {}
 
 /// The credentials for one space or origin, one per user.
 struct UserCredentials {

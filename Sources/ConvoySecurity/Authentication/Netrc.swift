@@ -100,15 +100,9 @@ public struct Netrc: Sendable {
     }
 }
 
-extension Netrc: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension Netrc: CustomStringConvertible, OpaqueReflectable {
     /// The number of entries.
     public var description: String { "netrc with \(entries.count) \(entries.count == 1 ? "entry" : "entries")" }
-
-    /// The same as `description`.
-    public var debugDescription: String { description }
-
-    /// An empty mirror, so that `dump` does not print passwords.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// An error that prevents a .netrc file from being used.

@@ -360,22 +360,6 @@ public struct PublicKeyPin: Sendable, Hashable, CustomStringConvertible {
     public var description: String { "sha256/\(digest.base64EncodedString())" }
 }
 
-extension PublicKeyPin: Codable {
-    /// Decodes the pin from a string.
-    ///
-    /// - Throws: `DecodingError.dataCorrupted` if the string is not a pin.
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        do {
-            try self.init(container.decode(String.self))
-        } catch let error as SecurityTextError {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "\(error)")
-        }
-    }
-
-    /// Encodes the pin as a string.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(description)
-    }
+extension PublicKeyPin: TextCodable {
+    package init(decoding text: String) throws { try self.init(text) }
 }

@@ -73,10 +73,7 @@ public final class ClientIdentity: Sendable, Hashable {
     public func certificates() throws(CertificateError) -> [Certificate] { try load().certificates }
 }
 
-extension ClientIdentity: CustomReflectable {
-    /// An empty mirror, so that `dump` does not print secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension ClientIdentity: OpaqueReflectable {}
 
 extension ClientIdentity {
     /// The files that contain the identity; nil if the certificate or the key was given as data. The key is nil if it

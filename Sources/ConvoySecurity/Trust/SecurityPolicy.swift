@@ -145,7 +145,7 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     public static let `default` = SecurityPolicy()
 
     /// All pinned keys, including those of backup pins and pinned certificates.
-    public var pinnedPublicKeys: Set<PublicKeyPin> {
+    package var pinnedPublicKeys: Set<PublicKeyPin> {
         publicKeyPins.union(backupPins).union(pinnedCertificates.compactMap(\.publicKeyPin))
     }
 
