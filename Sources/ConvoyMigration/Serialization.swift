@@ -33,10 +33,6 @@ public func AFContentTypeForPathExtension(_ pathExtension: String) -> String {
     MIMEType.type(forPathExtension: pathExtension)
 }
 
-/// A field of a query.
-@available(*, unavailable, renamed: "QueryStringPair")
-public typealias AFQueryStringPair = QueryStringPair
-
 /// The format of parameters in a query.
 @available(*, unavailable, renamed: "QueryStringStyle")
 public typealias AFHTTPRequestQueryStringSerializationStyle = QueryStringStyle
@@ -50,8 +46,8 @@ public var AFHTTPRequestQueryStringDefaultStyle: QueryStringStyle { .brackets }
 public func AFQueryStringFromParameters(_ parameters: [AnyHashable: Any]) -> String { "" }
 
 /// Returns the fields of a query.
-@available(*, unavailable, message: "try QueryStringStyle.brackets.pairs(from: parameters)")
-public func AFQueryStringPairsFromDictionary(_ dictionary: [AnyHashable: Any]) -> [QueryStringPair] { [] }
+@available(*, unavailable, message: "try QueryStringStyle.brackets.queryString(from: parameters)")
+public func AFQueryStringPairsFromDictionary(_ dictionary: [AnyHashable: Any]) -> [Any] { [] }
 
 /// Escapes a string for a query.
 @available(*, unavailable, renamed: "PercentEscaping.escape(_:)")

@@ -257,7 +257,7 @@ public struct JSONSyntaxError: Error, Sendable, Equatable, SelfDescribingError {
     public private(set) var url: URL?
 
     /// Creates an error with a reason and a position.
-    public init(_ reason: String, at position: JSONPosition) {
+    package init(_ reason: String, at position: JSONPosition) {
         self.reason = reason
         self.position = position
     }
@@ -283,7 +283,7 @@ public struct JSONPosition: Sendable, Equatable {
     public var column = 1
 
     /// Creates the position at the start of the text.
-    public init() {}
+    package init() {}
 
     /// Creates the position of the byte at an offset.
     init(offset: Int, in bytes: some Collection<UInt8>) { advance(over: bytes.prefix(offset)) }

@@ -77,7 +77,7 @@ extension URLRequestSerialization {
     /// closure. Data is sent raw, null as an empty part, and all other values as text in the serializer's
     /// `stringEncoding`.
     ///
-    /// The body is an unopened ``MultipartBodyStream``, and `Content-Length` is its exact length. If there are no
+    /// The body is an unopened stream, and `Content-Length` is its exact length. If there are no
     /// parts, the request has no form body.
     ///
     /// - Parameters:

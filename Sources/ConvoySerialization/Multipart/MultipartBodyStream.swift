@@ -10,13 +10,13 @@ import Foundation
 /// If a part does not have its announced length, for example because a file has changed, the stream ends with an error:
 /// `read` returns -1, and the status is `.error`. `streamError` can be read at any time and is nil if no error has
 /// occurred. (Foundation's own streams crash on Linux in this case.)
-public final class MultipartBodyStream: InputStream, ReplayableBodyStream, ThrottledBodyStream {
+package final class MultipartBodyStream: InputStream, ReplayableBodyStream, ThrottledBodyStream {
     /// The exact length of the stream, in bytes.
-    public let contentLength: Int64
+    package let contentLength: Int64
     /// The maximum number of bytes per read; `Int.max` for no limit.
-    public let packetSize: Int
+    package let packetSize: Int
     /// The pause after each packet, in seconds. The transport pauses; reading never sleeps.
-    public let delay: TimeInterval
+    package let delay: TimeInterval
 
     private let layout: MultipartLayout
     private var status = Stream.Status.notOpen
@@ -37,30 +37,30 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
     /// Returns a new stream with the same parts. Files are read from disk again.
     ///
     /// - Throws: The errors of ``ReplayableBodyStream/replay()``.
-    public func replay() throws -> InputStream {
+    package func replay() throws -> InputStream {
         for case .stream(let source) in layout.pieces { try source.checkAvailable() }
         return MultipartBodyStream(layout: layout, packetSize: packetSize, delay: delay)
     }
 
     // MARK: Stream
 
-    public override var streamStatus: Stream.Status { status }
-    public override var streamError: (any Error)? { failure }
-    public override var hasBytesAvailable: Bool { status == .open }
+    package override var streamStatus: Stream.Status { status }
+    package override var streamError: (any Error)? { failure }
+    package override var hasBytesAvailable: Bool { status == .open }
 
-    public override func open() {
+    package override func open() {
         guard status == .notOpen else { return }
         status = layout.length == 0 ? .atEnd : .open
     }
 
-    public override func close() {
+    package override func close() {
         reader = nil
         status = .closed
     }
 
     /// Reads up to `length` bytes, but at most ``packetSize``. Returns 0 at the end, and -1 if an error occurs or the
     /// stream is not open.
-    public override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength length: Int) -> Int {
+    package override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength length: Int) -> Int {
         if status == .atEnd { return 0 }
         guard status == .open, length >= 0 else { return -1 }
         let limit = min(length, packetSize)
@@ -85,16 +85,16 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
     }
 
     /// Returns false, because the stream has no internal buffer.
-    public override func getBuffer(
+    package override func getBuffer(
         _ buffer: UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>, length: UnsafeMutablePointer<Int>
     ) -> Bool { false }
 
-    public override func property(forKey key: Stream.PropertyKey) -> AnyObject? { nil }
-    public override func setProperty(_ property: AnyObject?, forKey key: Stream.PropertyKey) -> Bool { false }
+    package override func property(forKey key: Stream.PropertyKey) -> AnyObject? { nil }
+    package override func setProperty(_ property: AnyObject?, forKey key: Stream.PropertyKey) -> Bool { false }
     /// Does nothing, because the stream is polled and sends no events.
-    public override func schedule(in aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
+    package override func schedule(in aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
     /// Does nothing, because the stream cannot be scheduled.
-    public override func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
+    package override func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
 
     private func currentReader() throws -> PieceReader? {
         if let reader { return reader }

@@ -48,28 +48,9 @@ public enum ParameterValue: Sendable, Hashable {
 }
 
 extension ParameterValue {
-    /// Creates a string.
-    public init(_ value: String) { self = .string(value) }
-    /// Creates a boolean.
-    public init(_ value: Bool) { self = .bool(value) }
-    /// Creates a floating-point number.
-    public init(_ value: Double) { self = .double(value) }
-    /// Creates a value from bytes.
-    public init(_ value: Data) { self = .data(value) }
-    /// Creates a date and time.
-    public init(_ value: Date) { self = .date(value) }
-    /// Creates a string from the absolute string of a URL.
-    public init(_ value: URL) { self = .string(value.absoluteString) }
-    /// Creates an ordered list of values.
-    public init(_ value: [ParameterValue]) { self = .array(value) }
-    /// Creates a set of values.
-    public init(_ value: Set<ParameterValue>) { self = .set(value) }
-    /// Creates a dictionary of values by key.
-    public init(_ value: [String: ParameterValue]) { self = .dictionary(value) }
-
     /// Creates an integer of any width. ``unsignedInteger(_:)`` is used only beyond the range of `Int64`, and
     /// ``number(_:)`` only beyond 64 bits, so that equal numbers become equal parameters.
-    public init(_ value: some BinaryInteger) {
+    package init(_ value: some BinaryInteger) {
         if let small = Int64(exactly: value) {
             self = .integer(small)
         } else if let large = UInt64(exactly: value) {
@@ -81,7 +62,7 @@ extension ParameterValue {
 
     /// Creates a number with all of its digits. Plain 64-bit integers become ``integer(_:)`` or
     /// ``unsignedInteger(_:)``.
-    public init(_ value: JSONNumber) {
+    package init(_ value: JSONNumber) {
         if let small = Int64(value.text), String(small) == value.text {
             self = .integer(small)
         } else if let large = UInt64(value.text), String(large) == value.text {
@@ -92,7 +73,7 @@ extension ParameterValue {
     }
 
     /// Creates a decimal number with all of its digits. NaN is an error in JSON.
-    public init(_ value: Decimal) { self = JSONNumber(value).map { ParameterValue($0) } ?? .double(.nan) }
+    package init(_ value: Decimal) { self = JSONNumber(value).map { ParameterValue($0) } ?? .double(.nan) }
 
     /// Creates a value from a JSON tree. Numbers keep their digits. ``JSONRequestSerializer`` sorts the keys.
     public init(_ value: JSON) {
@@ -384,7 +365,7 @@ extension ParameterValue {
         case let value as Decimal: ParameterValue(value)
         case let value as Data: .data(value)
         case let value as Date: .date(value)
-        case let value as URL: ParameterValue(value)
+        case let value as URL: .string(value.absoluteString)
         case let value as Substring: .string(String(value))
         case let value as JSON: ParameterValue(value)
         case let value as JSONNumber: ParameterValue(value)

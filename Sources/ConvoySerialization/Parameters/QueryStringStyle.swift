@@ -94,18 +94,20 @@ public struct QueryStringStyle: Sendable, Hashable {
 }
 
 /// A field of a query: an unescaped name, and a value that is not a container.
-public struct QueryStringPair: Sendable, Hashable {
+package struct QueryStringPair: Sendable, Hashable {
     /// The name, including brackets, indices or dots.
-    public let field: String
+    package let field: String
     /// The value, which is never an array, a set or a dictionary.
-    public let value: ParameterValue
+    package let value: ParameterValue
 }
 
 extension QueryStringStyle {
     /// Returns the query string for parameters: `field=value` or, for null, `field`, escaped and joined by `&`. The
     /// counterpart of `AFQueryStringFromParameters`.
     ///
-    /// - Throws: The errors of ``pairs(from:)``, and an error if a date cannot be written in this style.
+    /// - Throws: An error in ``URLRequestSerializationErrorDomain`` if the root is neither a dictionary nor null,
+    ///   because its values would have no names, if the parameters are nested deeper than
+    ///   ``ParameterValue/maximumDepth``, or if a date cannot be written in this style.
     public func queryString(from parameters: ParameterValue) throws -> String {
         var output: [UInt8] = []
         output.reserveCapacity(128)
@@ -119,13 +121,12 @@ extension QueryStringStyle {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// Returns the fields for parameters, in the order in which they are sent. The counterpart of
-    /// `AFQueryStringPairsFromDictionary`.
+    /// Returns the fields for parameters, in the order in which they are sent.
     ///
     /// - Throws: An error in ``URLRequestSerializationErrorDomain`` if the root is neither a dictionary nor null,
     ///   because its values would have no names, or if the parameters are nested deeper than
     ///   ``ParameterValue/maximumDepth``.
-    public func pairs(from parameters: ParameterValue) throws -> [QueryStringPair] {
+    package func pairs(from parameters: ParameterValue) throws -> [QueryStringPair] {
         switch parameters {
         case .null: return []
         case .dictionary(let values): return try fields(values.sorted { $0.key < $1.key })

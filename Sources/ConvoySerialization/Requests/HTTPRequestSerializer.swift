@@ -65,43 +65,6 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
     /// The headers that are added to every request that does not already have them.
     public var httpRequestHeaders: [String: String] { headers.fields }
 
-    /// Sets a header for every request; nil removes it.
-    ///
-    /// Names are case-insensitive. A name or value that cannot be sent is stored, but every serialization then throws
-    /// an error.
-    public mutating func setValue(_ value: String?, forHTTPHeaderField name: String) {
-        headers.set(value, for: name)
-    }
-
-    /// Returns the value of a header that has been set. Names are case-insensitive.
-    public func value(forHTTPHeaderField name: String) -> String? {
-        headers.value(for: name)
-    }
-
-    /// Sets `Authorization: Basic …` (RFC 7617), using UTF-8 for the user name and password.
-    ///
-    /// If the user name contains a colon, every serialization throws an error, because the server would split the name
-    /// there.
-    public mutating func setAuthorizationHeader(username: String, password: String) {
-        let credentials = Data("\(username):\(password)".utf8).base64EncodedString()
-        headers.set("Basic \(credentials)", for: "Authorization")
-        if username.utf8.contains(UInt8(ascii: ":")) { headers.reject("Authorization", because: .invalidUserName) }
-    }
-
-    /// Sets `Authorization: Bearer …` (RFC 6750).
-    ///
-    /// The serializer adds the header to each request that it creates. A manager with a base URL sends the header only
-    /// to that origin and to its `authorizationOrigins`. A manager without a base URL sends it to every server that is
-    /// called.
-    public mutating func setAuthorizationHeader(bearerToken token: String) {
-        headers.set("Bearer \(token)", for: "Authorization")
-    }
-
-    /// Removes `Authorization`.
-    public mutating func clearAuthorizationHeader() {
-        headers.set(nil, for: "Authorization")
-    }
-
     // MARK: Serializing
 
     /// Returns the request with the parameters as its query or as its form body, which replaces an existing body.
@@ -131,10 +94,7 @@ extension HTTPRequestSerializer: CustomStringConvertible {
     }
 }
 
-extension HTTPRequestSerializer: CustomReflectable {
-    /// An empty mirror, so that `dump` does not print secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension HTTPRequestSerializer: OpaqueReflectable {}
 
 /// The steps shared by all request serializers.
 extension HTTPRequestSerializer {

@@ -95,26 +95,42 @@ extension HTTPRequestSerialization {
     /// The headers that are added to every request that does not already have them.
     public var httpRequestHeaders: [String: String] { http.httpRequestHeaders }
 
-    /// Sets a header for every request; nil removes it. See ``HTTPRequestSerializer/setValue(_:forHTTPHeaderField:)``.
+    /// Sets a header for every request; nil removes it.
+    ///
+    /// Names are case-insensitive. A name or value that cannot be sent is stored, but every serialization then throws
+    /// an error.
     public mutating func setValue(_ value: String?, forHTTPHeaderField name: String) {
-        http.setValue(value, forHTTPHeaderField: name)
+        http.headers.set(value, for: name)
     }
 
     /// Returns the value of a header that has been set. Names are case-insensitive.
-    public func value(forHTTPHeaderField name: String) -> String? { http.value(forHTTPHeaderField: name) }
+    public func value(forHTTPHeaderField name: String) -> String? {
+        http.headers.value(for: name)
+    }
 
     /// Sets `Authorization: Basic …` (RFC 7617), using UTF-8 for the user name and password.
+    ///
+    /// If the user name contains a colon, every serialization throws an error, because the server would split the name
+    /// there.
     public mutating func setAuthorizationHeader(username: String, password: String) {
-        http.setAuthorizationHeader(username: username, password: password)
+        let credentials = Data("\(username):\(password)".utf8).base64EncodedString()
+        http.headers.set("Basic \(credentials)", for: "Authorization")
+        if username.utf8.contains(UInt8(ascii: ":")) { http.headers.reject("Authorization", because: .invalidUserName) }
     }
 
     /// Sets `Authorization: Bearer …` (RFC 6750).
+    ///
+    /// The serializer adds the header to each request that it creates. A manager with a base URL sends the header only
+    /// to that origin and to its `authorizationOrigins`. A manager without a base URL sends it to every server that is
+    /// called.
     public mutating func setAuthorizationHeader(bearerToken token: String) {
-        http.setAuthorizationHeader(bearerToken: token)
+        http.headers.set("Bearer \(token)", for: "Authorization")
     }
 
-    /// Removes the `Authorization` header.
-    public mutating func clearAuthorizationHeader() { http.clearAuthorizationHeader() }
+    /// Removes `Authorization`.
+    public mutating func clearAuthorizationHeader() {
+        http.headers.set(nil, for: "Authorization")
+    }
 
     /// The encoding of form bodies and of text in multipart forms. The default is UTF-8.
     public var stringEncoding: String.Encoding {

@@ -169,7 +169,7 @@ private struct MultipartRequest {
 
     func throughConvoy(_ context: Context) throws -> Sample {
         let serializer = HTTPRequestSerializer()
-        let (url, parameters) = (try url(), ParameterValue(fields.mapValues { .string($0) }))
+        let (url, parameters) = (try url(), ParameterValue.dictionary(fields.mapValues { .string($0) }))
         let buffer = UnsafeMutablePointer<UInt8>.allocate(capacity: 128 << 10)
         defer { buffer.deallocate() }
         return try measure(context, count: 50_000) {

@@ -119,10 +119,10 @@ import Testing
     }
 
     @Test func `numbers have NSNumber's descriptions`() {
-        #expect(ParameterValue(3.0).description == "3")
-        #expect(ParameterValue(1e20).description == "1e+20")
-        #expect(ParameterValue(0.1).description == "0.1")
-        #expect(ParameterValue(true).description == "1")
+        #expect(ParameterValue.double(3.0).description == "3")
+        #expect(ParameterValue.double(1e20).description == "1e+20")
+        #expect(ParameterValue.double(0.1).description == "0.1")
+        #expect(ParameterValue.bool(true).description == "1")
         #expect(ParameterValue(Int64.min).description == "-9223372036854775808")
     }
 

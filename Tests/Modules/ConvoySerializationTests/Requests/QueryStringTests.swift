@@ -73,7 +73,7 @@ import Testing
             try query(["n": -7, "u": .unsignedInteger(.max), "x": 2.0, "y": 0.1])
                 == "n=-7&u=18446744073709551615&x=2&y=0.1")
         #expect(try query(["d": .data(Data([0xFB, 0xFF]))]) == "d=%2B/8%3D")
-        let date = ParameterValue(Date(timeIntervalSince1970: 1.5))
+        let date = ParameterValue.date(Date(timeIntervalSince1970: 1.5))
         #expect(try query(["t": date]) == "t=1970-01-01%2000%3A00%3A01%20%2B0000")
         #expect(try query(["t": date], .brackets.dates(.iso8601)) == "t=1970-01-01T00%3A00%3A01.500Z")
         #expect(try query(["t": date], .brackets.dates(.secondsSince1970)) == "t=1.5")
