@@ -119,7 +119,7 @@ public typealias AFNetworkActivityIndicatorManager = NetworkActivityMonitor
 
 // MARK: AFRocketClient
 
-/// A client for servers that send events: both managers have `subscribe(_:)` from ConvoyRealtime.
+/// A client for servers that send events: both managers have `subscribe(_:as:)` from ConvoyRealtime.
 @available(*, unavailable, renamed: "HTTPRequestOperationManager")
 public typealias AFRocketClient = HTTPRequestOperationManager
 

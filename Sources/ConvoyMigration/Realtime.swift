@@ -67,7 +67,7 @@ public typealias AFJSONPatchResponseSerializer = JSONPatchResponseSerializer
 
 extension HTTPManager {
     /// Subscribes to the patches of a document.
-    @available(*, unavailable, message: "subscribe(_:) passes the operations to its handler, and applies them to the value.")
+    @available(*, unavailable, message: "subscribe(_:as:) passes the operations to its handler and applies them.")
     public func SUBSCRIBE(
         _ path: String, usingBlock block: (([JSONPatch.Operation]?, (any Error)?) -> Void)?, error: Any?
     ) -> EventSource? {

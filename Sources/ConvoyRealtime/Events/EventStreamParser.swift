@@ -14,18 +14,18 @@ import Foundation
 /// Lines end with LF, CR or CR LF; a byte order mark at the start is skipped, and bytes that are not UTF-8 become
 /// U+FFFD. An event without a blank line at the end of the stream is dropped. The parser is a value: a copy continues
 /// from the same position.
-public struct EventStreamParser: Sendable {
+package struct EventStreamParser: Sendable {
     /// The maximum length of a line without its end, in bytes; nil, the default, uses ``maximumEventLength``.
-    public let maximumLineLength: Int?
+    package let maximumLineLength: Int?
     /// The maximum length of an event's data, including a line feed for each line, in bytes; 8 MiB by default.
-    public let maximumEventLength: Int
+    package let maximumEventLength: Int
 
     /// The last event ID, for `Last-Event-ID` on reconnecting: the value of the last `id` field before the last blank
     /// line, or the one from the initializer.
-    public private(set) var lastEventID: String
+    package private(set) var lastEventID: String
     /// The reconnection delay in the last `retry` field, in seconds; nil if none has arrived. Any number of digits is
     /// valid.
-    public private(set) var retryInterval: TimeInterval?
+    package private(set) var retryInterval: TimeInterval?
 
     /// The identifier of the current event.
     private var identifier: String
@@ -52,7 +52,7 @@ public struct EventStreamParser: Sendable {
     ///   - lastEventID: The last event ID of the stream that this one continues.
     ///   - maximumLineLength: The maximum length of a line in bytes, at least 1; nil uses `maximumEventLength`.
     ///   - maximumEventLength: The maximum length of an event in bytes, at least 1.
-    public init(lastEventID: String = "", maximumLineLength: Int? = nil, maximumEventLength: Int = 8 << 20) {
+    package init(lastEventID: String = "", maximumLineLength: Int? = nil, maximumEventLength: Int = 8 << 20) {
         (self.lastEventID, identifier) = (lastEventID, lastEventID)
         self.maximumLineLength = maximumLineLength.map { max(1, $0) }
         self.maximumEventLength = max(1, maximumEventLength)
@@ -64,7 +64,7 @@ public struct EventStreamParser: Sendable {
     ///
     /// - Throws: ``EventSourceError``, which all later calls throw again. Events before the error are lost; the method
     ///   with an `inout` parameter keeps them.
-    public mutating func parse(_ piece: some ContiguousBytes) throws(EventSourceError) -> [ServerSentEvent] {
+    package mutating func parse(_ piece: some ContiguousBytes) throws(EventSourceError) -> [ServerSentEvent] {
         var events: [ServerSentEvent] = []
         let failure = piece.withUnsafeBytes { bytes -> EventSourceError? in
             do throws(EventSourceError) {
@@ -81,7 +81,7 @@ public struct EventStreamParser: Sendable {
     /// Appends the events that end in the next piece of the stream to an array.
     ///
     /// - Throws: ``EventSourceError``, which all later calls throw again. Events before the error have been appended.
-    public mutating func parse(
+    package mutating func parse(
         _ piece: UnsafeRawBufferPointer, into events: inout [ServerSentEvent]
     ) throws(EventSourceError) {
         if let failure { throw failure }

@@ -89,9 +89,6 @@ extension JSONMergePatch: HTTPBodyCodable {
 }
 
 extension JSON {
-    /// Applies a merge patch. See ``JSONMergePatch``.
-    public mutating func apply(_ patch: JSONMergePatch) { merge(patch.json) }
-
     /// Returns the tree with a merge patch applied to it.
     public func applying(_ patch: JSONMergePatch) -> JSON {
         var document = self

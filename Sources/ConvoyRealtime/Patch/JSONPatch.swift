@@ -125,9 +125,6 @@ extension JSONPatch: HTTPBodyCodable {
 }
 
 extension JSON {
-    /// Applies all operations of a patch, or none. See ``JSONPatch/apply(to:limits:)-(JSON,_)``.
-    public mutating func apply(_ patch: JSONPatch) throws(JSONPatchError) { try patch.apply(to: &self) }
-
     /// Returns the tree with a patch applied to it.
     public func applying(_ patch: JSONPatch) throws(JSONPatchError) -> JSON {
         var document = self
@@ -305,7 +302,7 @@ public struct JSONPatchError: Error, Sendable, Hashable {
     public let pointer: String?
 
     /// Creates an error.
-    public init(_ reason: Reason, operationIndex: Int? = nil, operation: String? = nil, pointer: String? = nil) {
+    package init(_ reason: Reason, operationIndex: Int? = nil, operation: String? = nil, pointer: String? = nil) {
         self.reason = reason
         self.operationIndex = operationIndex
         self.operation = operation

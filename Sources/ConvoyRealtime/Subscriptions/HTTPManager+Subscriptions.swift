@@ -21,7 +21,7 @@ extension HTTPManager {
     ///     otherwise the body of the latter.
     ///   - headers: The fields of both requests, which override the serializer's; nil removes a field.
     ///   - valueURL: The URL of the value, if it differs from that of the events.
-    ///   - type: The type that `decoder` decodes from the JSON.
+    ///   - type: The type that `decoder` decodes from the JSON; `JSON` for the tree itself.
     ///   - handler: Called serially with each change after it was applied, in order, on `completionQueue`, or the main
     ///     queue if that is nil. The value may be ahead of the change by then. If the handler is more than 10,000
     ///     changes or 8 MiB behind, it gets the newest value instead.
@@ -40,7 +40,7 @@ extension HTTPManager {
     /// For the parameters, see ``makeSubscription(_:method:parameters:headers:valueURL:as:handler:)``.
     ///
     /// ```swift
-    /// let subscription = manager.subscribe("documents/7") { subscription, change in
+    /// let subscription = manager.subscribe("documents/7", as: JSON.self) { subscription, change in
     ///     if case .patch(let patch) = change { print(patch.operations) }
     /// }
     /// ```
@@ -61,31 +61,6 @@ extension HTTPManager {
         }
         enqueue([subscription.source])
         return subscription
-    }
-
-    /// Creates a subscription to a JSON document as a tree, without enqueuing it. For the parameters, see
-    /// ``makeSubscription(_:method:parameters:headers:valueURL:as:handler:)``.
-    public func makeSubscription(
-        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: RequestParameters? = nil,
-        headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil,
-        handler: (@Sendable (_ subscription: ValueSubscription<JSON>, _ change: SubscriptionChange) -> Void)? = nil
-    ) throws -> ValueSubscription<JSON> {
-        try makeSubscription(
-            url, method: method, parameters: parameters, headers: headers, valueURL: valueURL, as: JSON.self,
-            handler: handler)
-    }
-
-    /// Enqueues a subscription to a JSON document as a tree, and returns it. For the parameters, see
-    /// ``subscribe(_:method:parameters:headers:valueURL:as:handler:)``.
-    @discardableResult
-    public func subscribe(
-        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: RequestParameters? = nil,
-        headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil,
-        handler: (@Sendable (_ subscription: ValueSubscription<JSON>, _ change: SubscriptionChange) -> Void)? = nil
-    ) -> ValueSubscription<JSON> {
-        subscribe(
-            url, method: method, parameters: parameters, headers: headers, valueURL: valueURL, as: JSON.self,
-            handler: handler)
     }
 
     private func subscription<Value: Decodable & Sendable>(

@@ -57,13 +57,15 @@ public struct ValueSubscription<Value: Decodable & Sendable>: Sendable {
     /// The current and all later values, for one loop. A slow loop gets only the newest value. The sequence ends when
     /// the subscription is closed, and throws its error. The loop starts a subscription that was not enqueued; leaving
     /// the loop does not end it.
-    public var values: SubscriptionValues<Value> {
+    public var values: some AsyncSequence<Value, any Error> & Sendable {
         SubscriptionValues(subscription: self, reading: SubscriptionReading(of: core, by: source))
     }
 
     /// The changes, for one loop: first the current value, then each patch. A loop that is more than 10,000 changes or
     /// 8 MiB behind gets the newest value instead. It ends like ``values``.
-    public var changes: SubscriptionChanges { SubscriptionChanges(reading: SubscriptionReading(of: core, by: source)) }
+    public var changes: some AsyncSequence<SubscriptionChange, any Error> & Sendable {
+        SubscriptionChanges(reading: SubscriptionReading(of: core, by: source))
+    }
 
     // MARK: Settings, before the start
 
@@ -106,15 +108,12 @@ public enum SubscriptionChange: Sendable, Hashable {
 }
 
 /// The values of a subscription as an asynchronous sequence; see ``ValueSubscription/values``.
-public struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Sendable {
-    /// The type of the elements.
-    public typealias Element = Value
-
+struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Sendable {
     let subscription: ValueSubscription<Value>
     let reading: SubscriptionReading
 
     /// An iterator over the values.
-    public struct AsyncIterator: AsyncIteratorProtocol {
+    struct AsyncIterator: AsyncIteratorProtocol {
         let subscription: ValueSubscription<Value>
         let reading: SubscriptionReading
         let isFirst: Bool
@@ -122,7 +121,7 @@ public struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Se
         /// Returns the newest value, once it has changed; nil at the end.
         ///
         /// - Throws: The error of the subscription, or the decoder's.
-        public mutating func next() async throws -> Value? {
+        mutating func next() async throws -> Value? {
             guard isFirst else { throw EventSourceError.isIterated }
             while try await reading.next() != nil {
                 if let value = try subscription.decodedValue() { return value }
@@ -132,20 +131,17 @@ public struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Se
     }
 
     /// Creates an iterator. Only the first one receives values.
-    public func makeAsyncIterator() -> AsyncIterator {
+    func makeAsyncIterator() -> AsyncIterator {
         AsyncIterator(subscription: subscription, reading: reading, isFirst: reading.claim())
     }
 }
 
 /// The changes to a subscribed value as an asynchronous sequence; see ``ValueSubscription/changes``.
-public struct SubscriptionChanges: AsyncSequence, Sendable {
-    /// The type of the elements.
-    public typealias Element = SubscriptionChange
-
+struct SubscriptionChanges: AsyncSequence, Sendable {
     let reading: SubscriptionReading
 
     /// An iterator over the changes.
-    public struct AsyncIterator: AsyncIteratorProtocol {
+    struct AsyncIterator: AsyncIteratorProtocol {
         let reading: SubscriptionReading
         let isFirst: Bool
         private var changes: ArraySlice<SubscriptionChange> = []
@@ -158,7 +154,7 @@ public struct SubscriptionChanges: AsyncSequence, Sendable {
         /// Returns the next change; nil at the end.
         ///
         /// - Throws: The error of the subscription.
-        public mutating func next() async throws -> SubscriptionChange? {
+        mutating func next() async throws -> SubscriptionChange? {
             guard isFirst else { throw EventSourceError.isIterated }
             while changes.isEmpty {
                 guard let group = try await reading.next() else { return nil }
@@ -169,7 +165,7 @@ public struct SubscriptionChanges: AsyncSequence, Sendable {
     }
 
     /// Creates an iterator. Only the first one receives changes.
-    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading) }
+    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading) }
 }
 
 /// The errors of a subscription, besides those of its event source and of the request for the value.

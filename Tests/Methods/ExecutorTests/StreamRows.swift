@@ -52,25 +52,25 @@ enum StreamRows {
             var iterator = try attempt.manager.events(attempt.url("events")).makeAsyncIterator()
             _ = try await iterator.next()
         },
-        row("SubscriptionChanges.AsyncIterator.next()") { actor, attempt in
+        row("ValueSubscription.changes") { actor, attempt in
             defer { attempt.check(actor) }
-            let subscription: ValueSubscription<JSON> = try attempt.manager.makeSubscription(attempt.url("events"))
+            let subscription = try attempt.manager.makeSubscription(attempt.url("events"), as: JSON.self)
             for try await _ in subscription.changes { break }
         },
-        row("SubscriptionChanges.AsyncIterator.next()") { actor, attempt in
+        row("ValueSubscription.changes") { actor, attempt in
             defer { attempt.check(actor) }
-            let subscription: ValueSubscription<JSON> = try attempt.manager.makeSubscription(attempt.url("events"))
+            let subscription = try attempt.manager.makeSubscription(attempt.url("events"), as: JSON.self)
             var iterator = subscription.changes.makeAsyncIterator()
             _ = try await iterator.next()
         },
-        row("SubscriptionValues.AsyncIterator.next()") { actor, attempt in
+        row("ValueSubscription.values") { actor, attempt in
             defer { attempt.check(actor) }
-            let subscription: ValueSubscription<JSON> = try attempt.manager.makeSubscription(attempt.url("events"))
+            let subscription = try attempt.manager.makeSubscription(attempt.url("events"), as: JSON.self)
             for try await _ in subscription.values { break }
         },
-        row("SubscriptionValues.AsyncIterator.next()") { actor, attempt in
+        row("ValueSubscription.values") { actor, attempt in
             defer { attempt.check(actor) }
-            let subscription: ValueSubscription<JSON> = try attempt.manager.makeSubscription(attempt.url("events"))
+            let subscription = try attempt.manager.makeSubscription(attempt.url("events"), as: JSON.self)
             var iterator = subscription.values.makeAsyncIterator()
             _ = try await iterator.next()
         },

@@ -32,11 +32,12 @@ import Testing
         let path = JSONPointer(tokens: Array(repeating: "a", count: 12))
         var document: JSON = ["deep": deep, "a": [:]]
         for count in 2...13 {
-            try document.apply([.add(path: JSONPointer(tokens: Array(repeating: "a", count: count)), value: [:])])
+            let path = JSONPointer(tokens: Array(repeating: "a", count: count))
+            try JSONPatch(operations: [.add(path: path, value: [:])]).apply(to: &document)
         }
-        try document.apply([.copy(from: ["deep"], path: path)])
+        try JSONPatch(operations: [.copy(from: ["deep"], path: path)]).apply(to: &document)
         let below = path.appending("a")
-        try document.apply([.replace(path: path, value: [:])])
+        try JSONPatch(operations: [.replace(path: path, value: [:])]).apply(to: &document)
         for operation: JSONPatch.Operation in [
             .add(path: below, value: deep), .copy(from: ["deep"], path: below), .move(from: ["deep"], path: below),
             .replace(path: path, value: [deep]),
@@ -78,7 +79,7 @@ import Testing
     @Test func `a merge patch as deep as the parser allows can be applied`() throws {
         let text = String(repeating: #"{"a":"#, count: 512) + "1" + String(repeating: "}", count: 512)
         var document: JSON = ["b": 1]
-        document.apply(try JSONMergePatch(parsing: Data(text.utf8)))
+        try JSONMergePatch(parsing: Data(text.utf8)).apply(to: &document)
         #expect(document.description.utf8.count == text.utf8.count + 6)
         #expect(throws: JSONSyntaxError.self) {
             try JSONMergePatch(parsing: Data(String(repeating: #"{"a":"#, count: 100_000).utf8))

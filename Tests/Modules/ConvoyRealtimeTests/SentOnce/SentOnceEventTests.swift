@@ -195,7 +195,7 @@ import Testing
         server.route(method.rawValue, "/", inTurn: [.events("event: put\ndata: 1\n\n"), .noMore])
         let manager = HTTPRequestOperationManager(baseURL: server.url)
         manager.completionQueue = DispatchQueue(label: "handlers")
-        let subscription = try manager.makeSubscription("", method: method)
+        let subscription = try manager.makeSubscription("", method: method, as: JSON.self)
         subscription.fetchesValue = false
         subscription.source.retryInterval = 0.01
         manager.enqueue(subscription.source)

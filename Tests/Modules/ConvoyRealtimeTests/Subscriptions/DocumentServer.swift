@@ -79,7 +79,7 @@ final class DocumentServer: Sendable {
 
     func change(_ patch: JSONPatch) throws {
         try state.withLock { state in
-            try state.document.apply(patch)
+            try patch.apply(to: &state.document)
             state.events.append("event: patch\ndata: \(patch)\n\n")
         }
         wake()

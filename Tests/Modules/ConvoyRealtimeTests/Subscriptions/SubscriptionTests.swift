@@ -19,7 +19,7 @@ import Testing
         _ server: DocumentServer, method: HTTPMethod = .subscribe, _ prepare: (ValueSubscription<JSON>) -> Void = { _ in }
     ) throws -> ValueSubscription<JSON> {
         let manager = manager(server)
-        let subscription = try manager.makeSubscription("document", method: method)
+        let subscription = try manager.makeSubscription("document", method: method, as: JSON.self)
         subscription.source.retryInterval = 0.01
         prepare(subscription)
         manager.enqueue(subscription.source)
@@ -57,7 +57,7 @@ import Testing
         defer { server.stop() }
         let nginx = try Nginx(forwardingTo: server.port)
         let manager = HTTPRequestOperationManager(baseURL: nginx.url("forward/"))
-        let subscription = try manager.makeSubscription("document")
+        let subscription = try manager.makeSubscription("document", as: JSON.self)
         subscription.source.retryInterval = 0.02
         manager.enqueue(subscription.source)
         let reader = Task {
@@ -66,7 +66,7 @@ import Testing
                 switch change {
                 case .value(let value): document = value
                 case .patch(let patch):
-                    try document.apply(patch)
+                    try patch.apply(to: &document)
                     patches += 1
                 }
             }
@@ -223,10 +223,10 @@ import Testing
         let server = try DocumentServer([1])
         defer { server.stop() }
         let manager = manager(server)
-        let impossible = manager.subscribe("document", headers: ["a": "b\r\nc"])
+        let impossible = manager.subscribe("document", headers: ["a": "b\r\nc"], as: JSON.self)
         await #expect(throws: (any Error).self) { for try await _ in impossible.values {} }
         #expect(impossible.json == nil && server.streamCount == 0 && server.fetchCount == 0)
-        let none = manager.subscribe("document", headers: ["Accept": "application/json"])
+        let none = manager.subscribe("document", headers: ["Accept": "application/json"], as: JSON.self)
         await #expect(throws: EventSourceError.self) { for try await _ in none.changes {} }
         #expect(none.source.isFinished)
     }
@@ -234,7 +234,7 @@ import Testing
     @Test func `a loop starts a subscription that is not enqueued`() async throws {
         let server = try DocumentServer([1])
         defer { server.stop() }
-        let subscription = try manager(server).makeSubscription("document")
+        let subscription = try manager(server).makeSubscription("document", as: JSON.self)
         for try await value in subscription.values {
             #expect(value == [1])
             break
@@ -283,7 +283,8 @@ import Testing
         let heard = Locked<[SubscriptionChange]>([])
         var token: Token? = Token()
         weak let released = token
-        var subscription: ValueSubscription<JSON>? = manager(server).subscribe("document") { [token] subscription, change in
+        var subscription: ValueSubscription? = manager(server).subscribe("document", as: JSON.self) {
+            [token] subscription, change in
             withExtendedLifetime(token) {}
             heard.withLock { $0.append(change) }
             if case .array(let elements) = subscription.json, elements.count == 100 { subscription.close() }
@@ -326,7 +327,7 @@ import Testing
         let server = try DocumentServer([])
         defer { server.stop() }
         let manager = manager(server)
-        let subscription = try manager.makeSubscription("document")
+        let subscription = try manager.makeSubscription("document", as: JSON.self)
         let login = try manager.makeOperation(.get, "login")
         subscription.source.addDependency(login)
         manager.enqueue(subscription.source)
