@@ -16,13 +16,9 @@ public struct ObjectStorageCredentials: Sendable, Hashable {
     }
 }
 
-extension ObjectStorageCredentials: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension ObjectStorageCredentials: CustomStringConvertible, OpaqueReflectable {
     /// A description without the keys.
     public var description: String { "ObjectStorageCredentials(\(Redaction.mask))" }
-    /// A description without the keys.
-    public var debugDescription: String { description }
-    /// An empty mirror, so that `dump` does not print secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// A provider of the credentials of an ``ObjectStorage``. It is called whenever a request is signed, so that
@@ -87,7 +83,4 @@ public struct ObjectStorageCredentialProvider: Sendable {
     }
 }
 
-extension ObjectStorageCredentialProvider: CustomReflectable {
-    /// An empty mirror, so that `dump` does not print secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension ObjectStorageCredentialProvider: OpaqueReflectable {}

@@ -36,7 +36,9 @@ extension ObjectStorage {
     }
 
     /// Returns all pages of a listing, which are fetched on demand.
-    public func pages(prefix: String = "", delimiter: String? = nil, limit: Int = 1000) -> ObjectListingPages {
+    public func pages(
+        prefix: String = "", delimiter: String? = nil, limit: Int = 1000
+    ) -> some AsyncSequence<ObjectListing, any Error> & Sendable {
         ObjectListingPages(storage: self, prefix: prefix, delimiter: delimiter, limit: limit)
     }
 
@@ -74,20 +76,20 @@ extension ObjectStorage {
 }
 
 /// The pages of a listing, in order.
-public struct ObjectListingPages: AsyncSequence, Sendable {
+struct ObjectListingPages: AsyncSequence, Sendable {
     let storage: ObjectStorage
     let prefix: String
     let delimiter: String?
     let limit: Int
 
     /// An iterator that fetches the pages one by one.
-    public struct AsyncIterator: AsyncIteratorProtocol {
+    struct AsyncIterator: AsyncIteratorProtocol {
         let pages: ObjectListingPages
         var token: String?
         var isOver = false
 
         /// Returns the next page; nil after the last one.
-        public mutating func next() async throws -> ObjectListing? {
+        mutating func next() async throws -> ObjectListing? {
             guard !isOver else { return nil }
             let page = try await pages.storage.list(
                 prefix: pages.prefix, delimiter: pages.delimiter, limit: pages.limit, continuingAfter: token)
@@ -98,5 +100,5 @@ public struct ObjectListingPages: AsyncSequence, Sendable {
     }
 
     /// Creates an iterator that starts at the first page.
-    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(pages: self) }
+    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(pages: self) }
 }

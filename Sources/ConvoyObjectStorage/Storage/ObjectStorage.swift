@@ -160,14 +160,11 @@ public final class ObjectStorage: Sendable {
     }
 }
 
-extension ObjectStorage: CustomStringConvertible, CustomReflectable {
+extension ObjectStorage: CustomStringConvertible, OpaqueReflectable {
     /// The endpoint, the bucket and the prefix.
     public var description: String {
         "ObjectStorage(\(place.endpoint.target) \(place.endpoint.bucket)/\(configuration.prefix))"
     }
-
-    /// An empty mirror, so that `dump` does not print secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// The state shared by all requests to a storage.

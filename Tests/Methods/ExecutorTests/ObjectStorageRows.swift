@@ -34,11 +34,11 @@ enum ObjectStorageRows {
             defer { attempt.check(actor) }
             _ = try await attempt.storage().list()
         },
-        row("ObjectListingPages.AsyncIterator.next()") { actor, attempt in
+        row("ObjectStorage.pages(prefix:delimiter:limit:)") { actor, attempt in
             defer { attempt.check(actor) }
             for try await _ in try attempt.storage().pages() { break }
         },
-        row("ObjectListingPages.AsyncIterator.next()") { actor, attempt in
+        row("ObjectStorage.pages(prefix:delimiter:limit:)") { actor, attempt in
             defer { attempt.check(actor) }
             var iterator = try attempt.storage().pages().makeAsyncIterator()
             _ = try await iterator.next()
