@@ -30,7 +30,7 @@ public final class ImageCache: Sendable {
         var expiry: MonotonicTime?
     }
 
-    fileprivate struct State {
+    fileprivate struct Contents {
         /// The entries, from least to most recently used.
         var entries = LinkedLists<Entry>()
         var places: [ImageCacheKey: Int] = [:]
@@ -39,7 +39,7 @@ public final class ImageCache: Sendable {
         var memoryUsage = 0
     }
 
-    private let state = Locked(State())
+    private let contents = Locked(Contents())
     private let pressure = Locked<MemoryPressure.Subscription?>(nil)
 
     /// Creates an empty cache.
@@ -47,8 +47,8 @@ public final class ImageCache: Sendable {
     /// - Parameters:
     ///   - memoryCapacity: The capacity in bytes. An image larger than this is not cached.
     ///   - preferredMemoryUsageAfterPurge: The size in bytes to which a purge reduces the cache; at most the capacity.
-    ///   - respondsToMemoryPressure: Whether to empty the cache when the system runs short of memory. See
-    ///     ``memoryPressureWatch``. All such caches share one thread.
+    ///   - respondsToMemoryPressure: Whether to empty the cache when the system runs short of memory. All such caches
+    ///     share one thread.
     public convenience init(
         memoryCapacity: Int = 100 << 20, preferredMemoryUsageAfterPurge: Int = 60 << 20,
         respondsToMemoryPressure: Bool = true
@@ -70,15 +70,15 @@ public final class ImageCache: Sendable {
     }
 
     /// The state of the cache's subscription to memory pressure.
-    public var memoryPressureWatch: MemoryPressureWatch { pressure.withLock { $0 }?.watch ?? .off }
+    package var memoryPressureWatch: MemoryPressureWatch { pressure.withLock { $0 }?.watch ?? .off }
 
     // MARK: Usage
 
     /// The size of the cached pixels, in bytes.
-    public var memoryUsage: Int { state.withLock { $0.memoryUsage } }
+    public var memoryUsage: Int { contents.withLock { $0.memoryUsage } }
 
     /// The number of images.
-    public var count: Int { state.withLock { $0.entries.count } }
+    public var count: Int { contents.withLock { $0.entries.count } }
 
     // MARK: Images
 
@@ -121,9 +121,9 @@ public final class ImageCache: Sendable {
 
     /// Removes all images.
     public func removeAll() {
-        let old = state.withLock { state in
-            defer { state = State() }
-            return state
+        let old = contents.withLock { contents in
+            defer { contents = Contents() }
+            return contents
         }
         withExtendedLifetime(old) {}
     }
@@ -132,10 +132,10 @@ public final class ImageCache: Sendable {
 
     func image(for key: ImageCacheKey, acceptsStale: Bool = false) -> Image? {
         let now = MonotonicClock.now
-        return state.withLock { state in
-            guard let place = state.places[key], let entry = state.entries[place] else { return nil }
+        return contents.withLock { contents in
+            guard let place = contents.places[key], let entry = contents.entries[place] else { return nil }
             if let expiry = entry.expiry, expiry <= now, !acceptsStale { return nil }
-            state.entries.move(place)
+            contents.entries.move(place)
             return entry.image
         }
     }
@@ -147,10 +147,10 @@ public final class ImageCache: Sendable {
     ) -> (image: Image, limit: ImageSize?)? {
         guard let needed = key.size else { return nil }
         let now = MonotonicClock.now
-        return state.withLock { state in
+        return contents.withLock { contents in
             var best: (place: Int, entry: Entry)?
-            for place in state.placesByURL[key.url.text] ?? [] {
-                guard let entry = state.entries[place], entry.key.differsOnlyInSize(from: key) else { continue }
+            for place in contents.placesByURL[key.url.text] ?? [] {
+                guard let entry = contents.entries[place], entry.key.differsOnlyInSize(from: key) else { continue }
                 if let expiry = entry.expiry, expiry <= now, !acceptsStale { continue }
                 if let size = entry.key.size, size.width < needed.width || size.height < needed.height,
                     !entry.image.size.isWhole(below: size, mode)
@@ -162,7 +162,7 @@ public final class ImageCache: Sendable {
                 best = (place, entry)
             }
             guard let best else { return nil }
-            state.entries.move(best.place)
+            contents.entries.move(best.place)
             return (best.entry.image, best.entry.key.size)
         }
     }
@@ -175,14 +175,14 @@ public final class ImageCache: Sendable {
             key: key, image: image, byteCount: image.byteCount, tag: tag,
             expiry: lifetime.map { Nanoseconds.deadline($0, after: MonotonicClock.now) })
         // Release the removed entries outside the lock.
-        let removed = state.withLock { state in
+        let removed = contents.withLock { contents in
             var removed: [Entry] = []
-            if let place = state.places[key], let old = state.remove(place) { removed.append(old) }
+            if let place = contents.places[key], let old = contents.remove(place) { removed.append(old) }
             guard entry.byteCount <= memoryCapacity else { return removed }
-            let place = state.add(entry)
-            guard state.memoryUsage > memoryCapacity else { return removed }
-            while state.memoryUsage > preferredMemoryUsageAfterPurge, let oldest = state.entries.first(), oldest != place,
-                let old = state.remove(oldest)
+            let place = contents.add(entry)
+            guard contents.memoryUsage > memoryCapacity else { return removed }
+            while contents.memoryUsage > preferredMemoryUsageAfterPurge, let oldest = contents.entries.first(),
+                oldest != place, let old = contents.remove(oldest)
             {
                 removed.append(old)
             }
@@ -191,11 +191,11 @@ public final class ImageCache: Sendable {
         withExtendedLifetime(removed) {}
     }
 
-    private func remove(_ choose: (State) -> Set<Int>) -> Int {
-        let removed = state.withLock { state in
+    private func remove(_ choose: (Contents) -> Set<Int>) -> Int {
+        let removed = contents.withLock { contents in
             var removed: [Entry] = []
-            for place in choose(state) {
-                if let old = state.remove(place) { removed.append(old) }
+            for place in choose(contents) {
+                if let old = contents.remove(place) { removed.append(old) }
             }
             return removed
         }
@@ -203,7 +203,7 @@ public final class ImageCache: Sendable {
     }
 }
 
-extension ImageCache.State {
+extension ImageCache.Contents {
     fileprivate mutating func add(_ entry: ImageCache.Entry) -> Int {
         let place = entries.append(entry)
         places[entry.key] = place
@@ -216,8 +216,8 @@ extension ImageCache.State {
     fileprivate mutating func remove(_ place: Int) -> ImageCache.Entry? {
         guard let entry = entries.remove(place) else { return nil }
         places[entry.key] = nil
-        ImageCache.State.remove(place, from: &placesByURL, entry.key.url.text)
-        if let tag = entry.tag { ImageCache.State.remove(place, from: &placesByTag, tag) }
+        ImageCache.Contents.remove(place, from: &placesByURL, entry.key.url.text)
+        if let tag = entry.tag { ImageCache.Contents.remove(place, from: &placesByTag, tag) }
         memoryUsage -= entry.byteCount
         return entry
     }

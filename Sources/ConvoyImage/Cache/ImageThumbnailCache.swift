@@ -22,7 +22,7 @@ public final class ImageThumbnailCache: Sendable {
         var size: Int
     }
 
-    private struct State {
+    private struct Contents {
         /// The files, from least to most recently used.
         var files = LinkedLists<File>()
         var places: [String: Int] = [:]
@@ -40,7 +40,7 @@ public final class ImageThumbnailCache: Sendable {
         }
     }
 
-    private let state = Locked(State())
+    private let contents = Locked(Contents())
 
     /// Opens a cache, and creates its directory.
     ///
@@ -75,8 +75,8 @@ public final class ImageThumbnailCache: Sendable {
                 let file = File(name: url.deletingPathExtension().lastPathComponent, size: values.fileSize ?? 0)
                 return (file, values.contentModificationDate ?? .distantPast)
             }
-            state.withLock { state in
-                for (file, _) in known.sorted(by: { $0.date < $1.date }) { state.add(file) }
+            contents.withLock { contents in
+                for (file, _) in known.sorted(by: { $0.date < $1.date }) { contents.add(file) }
             }
         } catch {
             throw .cannotOpen(directory.path, reason: error.localizedDescription)
@@ -85,16 +85,16 @@ public final class ImageThumbnailCache: Sendable {
     }
 
     /// The total size of the files, in bytes.
-    public var usage: Int { state.withLock { $0.usage } }
+    public var usage: Int { contents.withLock { $0.usage } }
 
     /// The number of images.
-    public var count: Int { state.withLock { $0.files.count } }
+    public var count: Int { contents.withLock { $0.files.count } }
 
     /// Removes all images.
     public func removeAll() {
-        let names = state.withLock { state in
-            defer { state = State() }
-            return Array(state.places.keys)
+        let names = contents.withLock { contents in
+            defer { contents = Contents() }
+            return Array(contents.places.keys)
         }
         for name in names { removeFile(name) }
     }
@@ -105,9 +105,9 @@ public final class ImageThumbnailCache: Sendable {
     @discardableResult
     public func removeImages(for url: URL) -> Int {
         guard let prefix = Self.hash(url.absoluteString) else { return 0 }
-        let names = state.withLock { state in
-            let names = state.places.keys.filter { $0.hasPrefix(prefix) }
-            return names.filter { state.remove($0) }
+        let names = contents.withLock { contents in
+            let names = contents.places.keys.filter { $0.hasPrefix(prefix) }
+            return names.filter { contents.remove($0) }
         }
         for name in names { removeFile(name) }
         return names.count
@@ -136,7 +136,7 @@ public final class ImageThumbnailCache: Sendable {
 
     private func removeFile(_ name: String) { try? FileManager.default.removeItem(at: file(name)) }
 
-    func contains(_ name: String) -> Bool { state.withLock { $0.places[name] != nil } }
+    func contains(_ name: String) -> Bool { contents.withLock { $0.places[name] != nil } }
 
     /// Reads an image and the time in seconds for which it may still be used. Called on a decoding thread.
     func image(_ name: String) -> (image: Image, lifetime: TimeInterval)? {
@@ -144,8 +144,8 @@ public final class ImageThumbnailCache: Sendable {
         if let data = try? Data(contentsOf: url), let found = Self.decode(data), found.lifetime > 0 {
             // The date preserves the order of use for the next run.
             try? FileManager.default.setAttributes([.modificationDate: Date()], ofItemAtPath: url.path)
-            state.withLock { state in
-                if let place = state.places[name] { state.files.move(place) }
+            contents.withLock { contents in
+                if let place = contents.places[name] { contents.files.move(place) }
             }
             return found
         }
@@ -165,20 +165,20 @@ public final class ImageThumbnailCache: Sendable {
             try? FileManager.default.removeItem(at: part)
             return
         }
-        state.withLock { state in
-            _ = state.remove(name)
-            state.add(File(name: name, size: data.count))
+        contents.withLock { contents in
+            _ = contents.remove(name)
+            contents.add(File(name: name, size: data.count))
         }
         evict()
     }
 
-    func remove(_ name: String) { if state.withLock({ $0.remove(name) }) { removeFile(name) } }
+    func remove(_ name: String) { if contents.withLock({ $0.remove(name) }) { removeFile(name) } }
 
     private func evict() {
-        let names = state.withLock { state in
+        let names = contents.withLock { contents in
             var names: [String] = []
-            while state.usage > capacity, let oldest = state.files.first(), let file = state.files[oldest] {
-                _ = state.remove(file.name)
+            while contents.usage > capacity, let oldest = contents.files.first(), let file = contents.files[oldest] {
+                _ = contents.remove(file.name)
                 names.append(file.name)
             }
             return names

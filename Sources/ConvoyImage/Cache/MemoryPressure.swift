@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 
 /// The state of a cache's subscription to memory pressure.
-public enum MemoryPressureWatch: Sendable, Hashable {
+package enum MemoryPressureWatch: Sendable, Hashable {
     /// The cache does not observe memory pressure.
     case off
     /// The kernel's file at this path is being watched: pressure stall information, or the events of the program's
@@ -47,7 +47,7 @@ package final class MemoryPressure: Sendable {
     /// The memory pressure of the system, or of the control group of this process.
     package static let shared = MemoryPressure(sources: systemSources)
 
-    private struct State {
+    private struct Subscribers {
         var handlers: [Int: @Sendable () -> Void] = [:]
         var nextKey = 0
         var watcher: PressureWatcher?
@@ -55,7 +55,7 @@ package final class MemoryPressure: Sendable {
     }
 
     private let sources: @Sendable () -> [Source]
-    private let state = Locked(State())
+    private let subscribers = Locked(Subscribers())
 
     /// Creates an observer without subscribers.
     ///
@@ -63,21 +63,21 @@ package final class MemoryPressure: Sendable {
     package init(sources: @escaping @Sendable () -> [Source]) { self.sources = sources }
 
     /// Whether the watching thread is running.
-    package var isWatching: Bool { state.withLock { $0.watcher != nil } }
+    package var isWatching: Bool { subscribers.withLock { $0.watcher != nil } }
 
     /// Calls a handler for each report, on the watching thread.
     package func subscribe(_ handler: @escaping @Sendable () -> Void) -> Subscription {
-        let key = state.withLock { state in
-            state.nextKey += 1
-            state.handlers[state.nextKey] = handler
-            return state.nextKey
+        let key = subscribers.withLock { subscribers in
+            subscribers.nextKey += 1
+            subscribers.handlers[subscribers.nextKey] = handler
+            return subscribers.nextKey
         }
         return Subscription(key, self, start())
     }
 
     /// Starts the thread unless it is running.
     private func start() -> MemoryPressureWatch {
-        if let path = state.withLock({ $0.watcher })?.path { return .watching(path: path) }
+        if let path = subscribers.withLock({ $0.watcher })?.path { return .watching(path: path) }
         var failures: [String] = []
         for source in sources() {
             let watcher: PressureWatcher
@@ -87,10 +87,10 @@ package final class MemoryPressure: Sendable {
                 failures.append("\(source.path): \(error.text)")
                 continue
             }
-            let isFirst = state.withLock { state in
+            let isFirst = subscribers.withLock { subscribers in
                 // Another thread may have started a watcher, or the subscriber may have been released.
-                guard state.watcher == nil, !state.handlers.isEmpty else { return false }
-                state.watcher = watcher
+                guard subscribers.watcher == nil, !subscribers.handlers.isEmpty else { return false }
+                subscribers.watcher = watcher
                 return true
             }
             guard isFirst else { return .watching(path: source.path) }
@@ -100,7 +100,7 @@ package final class MemoryPressure: Sendable {
                 }
                 return .watching(path: source.path)
             } catch {
-                state.withLock { $0.watcher = nil }
+                subscribers.withLock { $0.watcher = nil }
                 failures.append("cannot start a thread: \(error.text)")
             }
         }
@@ -108,13 +108,13 @@ package final class MemoryPressure: Sendable {
     }
 
     private func report() {
-        for handler in state.withLock({ $0.handlers }).values { handler() }
+        for handler in subscribers.withLock({ $0.handlers }).values { handler() }
     }
 
     private func end(_ key: Int) {
-        let (handler, watcher) = state.withLock { state in
-            let handler = state.handlers.removeValue(forKey: key)
-            return (handler, state.handlers.isEmpty ? state.watcher.take() : nil)
+        let (handler, watcher) = subscribers.withLock { subscribers in
+            let handler = subscribers.handlers.removeValue(forKey: key)
+            return (handler, subscribers.handlers.isEmpty ? subscribers.watcher.take() : nil)
         }
         watcher?.stop()
         withExtendedLifetime(handler) {}

@@ -80,27 +80,27 @@ extension ImageDownloader {
 
 /// A load that is cancelled when its task is cancelled, even if it has not begun.
 final class AwaitedImage: Sendable {
-    private enum State {
+    private enum Stage {
         case waiting
         case began(ImageDownloadReceipt)
         case cancelled
     }
 
-    private let state = Locked(State.waiting)
+    private let stage = Locked(Stage.waiting)
 
     func began(_ receipt: ImageDownloadReceipt) {
-        let isCancelled = state.withLock { state in
-            if case .cancelled = state { return true }
-            state = .began(receipt)
+        let isCancelled = stage.withLock { stage in
+            if case .cancelled = stage { return true }
+            stage = .began(receipt)
             return false
         }
         if isCancelled { receipt.cancel() }
     }
 
     func cancel() {
-        let receipt = state.withLock { state -> ImageDownloadReceipt? in
-            defer { state = .cancelled }
-            if case .began(let receipt) = state { return receipt }
+        let receipt = stage.withLock { stage -> ImageDownloadReceipt? in
+            defer { stage = .cancelled }
+            if case .began(let receipt) = stage { return receipt }
             return nil
         }
         receipt?.cancel()

@@ -4,18 +4,18 @@ import Foundation
 /// A processor that blurs an image, for example as the background of a text.
 ///
 /// The result is close to a Gaussian blur. The edges of the image are continued beyond its area.
-public struct ImageBlurring: ImageProcessor, Hashable {
+package struct ImageBlurring: ImageProcessor, Hashable {
     /// The standard deviation of the blur, in pixels.
-    public let radius: Double
+    package let radius: Double
 
     /// Creates a processor that blurs images. The radius is at most 250 pixels; a negative radius or NaN counts as 0.
-    public init(radius: Double) { self.radius = radius > 0 ? min(radius, 250) : 0 }
+    package init(radius: Double) { self.radius = radius > 0 ? min(radius, 250) : 0 }
 
     /// An identifier that contains the radius.
-    public var identifier: String { "convoy.blur(\(radius))" }
+    package var identifier: String { "convoy.blur(\(radius))" }
 
     /// Returns the blurred image.
-    public func process(_ image: Image) -> Image {
+    package func process(_ image: Image) -> Image {
         var samples = image.premultiplied
         var buffer = samples
         // Three means in a row approximate a Gaussian.
@@ -63,27 +63,27 @@ public struct ImageBlurring: ImageProcessor, Hashable {
 }
 
 /// A processor that blends an image with a colour, and keeps its transparency.
-public struct ImageTinting: ImageProcessor, Hashable {
+package struct ImageTinting: ImageProcessor, Hashable {
     /// The red sample of the colour.
-    public let red: UInt8
+    package let red: UInt8
     /// The green sample of the colour.
-    public let green: UInt8
+    package let green: UInt8
     /// The blue sample of the colour.
-    public let blue: UInt8
+    package let blue: UInt8
     /// The share of the colour, from 0 to 1. With 1, only the shape of the image remains, as for a symbolic icon.
-    public let amount: Double
+    package let amount: Double
 
     /// Creates a processor that tints images. An amount below 0 or NaN counts as 0, and one above 1 as 1.
-    public init(red: UInt8, green: UInt8, blue: UInt8, amount: Double = 1) {
+    package init(red: UInt8, green: UInt8, blue: UInt8, amount: Double = 1) {
         (self.red, self.green, self.blue) = (red, green, blue)
         self.amount = amount > 0 ? min(amount, 1) : 0
     }
 
     /// An identifier that contains the colour and the amount.
-    public var identifier: String { "convoy.tint(\(red),\(green),\(blue),\(amount))" }
+    package var identifier: String { "convoy.tint(\(red),\(green),\(blue),\(amount))" }
 
     /// Returns the tinted image.
-    public func process(_ image: Image) -> Image {
+    package func process(_ image: Image) -> Image {
         let tables = [red, green, blue].map { color in
             (0..<256).map { UInt8((Double($0) * (1 - amount) + Double(color) * amount).rounded()) }
         }

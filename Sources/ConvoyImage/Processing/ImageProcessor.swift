@@ -29,42 +29,88 @@ public protocol ImageProcessor: Sendable {
     func process(_ image: Image) throws -> Image
 }
 
+/// The processors of this module.
+public struct ImageFilter: ImageProcessor {
+    private let processor: any ImageProcessor
+
+    /// Returns a processor that reduces an image to fit or fill a size, keeping the aspect ratio. An image is never
+    /// enlarged.
+    ///
+    /// ``ImageRequest/size`` reduces the image during decoding instead, which takes less memory.
+    public static func resizing(to size: ImageSize, contentMode: ImageContentMode = .fit) -> ImageFilter {
+        ImageFilter(processor: ImageResizing(to: size, contentMode: contentMode))
+    }
+
+    /// Returns a processor that crops an image to its centre, up to a maximum size.
+    ///
+    /// If the image is large enough and the request uses ``ImageContentMode/fill``, the result has exactly this size.
+    public static func cropping(to size: ImageSize) -> ImageFilter { ImageFilter(processor: ImageCropping(to: size)) }
+
+    /// Returns a processor that rounds the corners of an image with a radius in pixels, at most half of the shorter
+    /// side. A negative radius or NaN counts as 0. The area outside the corners is transparent.
+    public static func rounding(radius: Double) -> ImageFilter { ImageFilter(processor: ImageRounding(radius: radius)) }
+
+    /// A processor that cuts a circle out of the centre of an image.
+    public static let circle = ImageFilter(processor: ImageRounding.circle)
+
+    /// Returns a processor that blurs an image, for example as the background of a text. The radius is the standard
+    /// deviation in pixels, at most 250; a negative radius or NaN counts as 0.
+    public static func blurring(radius: Double) -> ImageFilter { ImageFilter(processor: ImageBlurring(radius: radius)) }
+
+    /// Returns a processor that blends an image with a colour, and keeps its transparency. The amount is the share of
+    /// the colour, from 0 to 1. With 1, only the shape of the image remains, as for a symbolic icon.
+    public static func tinting(red: UInt8, green: UInt8, blue: UInt8, amount: Double = 1) -> ImageFilter {
+        ImageFilter(processor: ImageTinting(red: red, green: green, blue: blue, amount: amount))
+    }
+
+    /// Returns a processor that applies several processors in order.
+    public static func composing(_ processors: [any ImageProcessor]) -> ImageFilter {
+        ImageFilter(processor: ImageComposition(processors))
+    }
+
+    /// An identifier that contains the parameters of the processor.
+    public var identifier: String { processor.identifier }
+
+    /// Returns the processed image.
+    public func process(_ image: Image) throws -> Image { try processor.process(image) }
+}
+
 /// A processor that reduces an image to fit or fill a size, keeping the aspect ratio. An image is never enlarged.
 ///
 /// ``ImageRequest/size`` reduces the image during decoding instead, which takes less memory.
-public struct ImageResizing: ImageProcessor, Hashable {
+package struct ImageResizing: ImageProcessor, Hashable {
     /// The size that limits the image.
-    public let size: ImageSize
+    package let size: ImageSize
     /// The way in which the size limits the image.
-    public let contentMode: ImageContentMode
+    package let contentMode: ImageContentMode
 
     /// Creates a processor that reduces images to a size.
-    public init(to size: ImageSize, contentMode: ImageContentMode = .fit) {
+    package init(to size: ImageSize, contentMode: ImageContentMode = .fit) {
         (self.size, self.contentMode) = (size, contentMode)
     }
 
     /// An identifier that contains the size and the mode.
-    public var identifier: String { "convoy.resize(\(size.width)x\(size.height),\(contentMode))" }
+    package var identifier: String { "convoy.resize(\(size.width)x\(size.height),\(contentMode))" }
 
     /// Returns the reduced image.
-    public func process(_ image: Image) -> Image { ImageScaler.reduce(image, to: size.limiting(image.size, contentMode)) }
+    package func process(_ image: Image) -> Image { ImageScaler.reduce(image, to: size.limiting(image.size, contentMode)) }
 }
 
 /// A processor that crops an image to its centre, up to a maximum size.
 ///
 /// If the image is large enough and the request uses ``ImageContentMode/fill``, the result has exactly this size.
-public struct ImageCropping: ImageProcessor, Hashable {
+package struct ImageCropping: ImageProcessor, Hashable {
     /// The maximum size of the result.
-    public let size: ImageSize
+    package let size: ImageSize
 
     /// Creates a processor that crops images to a size.
-    public init(to size: ImageSize) { self.size = size }
+    package init(to size: ImageSize) { self.size = size }
 
     /// An identifier that contains the size.
-    public var identifier: String { "convoy.crop(\(size.width)x\(size.height))" }
+    package var identifier: String { "convoy.crop(\(size.width)x\(size.height))" }
 
     /// Returns the cropped image.
-    public func process(_ image: Image) -> Image {
+    package func process(_ image: Image) -> Image {
         let width = max(1, min(size.width, image.width))
         let height = max(1, min(size.height, image.height))
         return image.cropped(
@@ -73,24 +119,24 @@ public struct ImageCropping: ImageProcessor, Hashable {
 }
 
 /// A processor that rounds the corners of an image. The area outside the corners is transparent.
-public struct ImageRounding: ImageProcessor, Hashable {
+package struct ImageRounding: ImageProcessor, Hashable {
     /// The radius in pixels; nil for a circle cut out of the centre of the image.
-    public let radius: Double?
+    package let radius: Double?
 
     /// Creates a processor that rounds corners with a radius in pixels, at most half of the shorter side. A negative
     /// radius or NaN counts as 0.
-    public init(radius: Double) { self.radius = radius > 0 ? radius : 0 }
+    package init(radius: Double) { self.radius = radius > 0 ? radius : 0 }
 
     private init() { radius = nil }
 
     /// A processor that cuts a circle out of the centre of the image.
-    public static let circle = ImageRounding()
+    package static let circle = ImageRounding()
 
     /// An identifier that contains the radius.
-    public var identifier: String { radius.map { "convoy.round(\($0))" } ?? "convoy.circle" }
+    package var identifier: String { radius.map { "convoy.round(\($0))" } ?? "convoy.circle" }
 
     /// Returns the image with rounded corners and an alpha channel.
-    public func process(_ image: Image) -> Image {
+    package func process(_ image: Image) -> Image {
         let shorter = min(image.width, image.height)
         let image = radius == nil ? ImageCropping(to: ImageSize(width: shorter, height: shorter)).process(image) : image
         let radius = min(radius ?? .infinity, Double(shorter) / 2)
@@ -124,15 +170,15 @@ public struct ImageRounding: ImageProcessor, Hashable {
 }
 
 /// A processor that applies several processors in order.
-public struct ImageComposition: ImageProcessor {
+package struct ImageComposition: ImageProcessor {
     /// The processors, in the order in which they are applied.
-    public let processors: [any ImageProcessor]
+    package let processors: [any ImageProcessor]
 
     /// Creates a processor that applies several processors in order.
-    public init(_ processors: [any ImageProcessor]) { self.processors = processors }
+    package init(_ processors: [any ImageProcessor]) { self.processors = processors }
 
     /// The identifiers of all processors with their lengths, so that different lists have different identifiers.
-    public var identifier: String { "convoy.compose(\(Self.list(processors)))" }
+    package var identifier: String { "convoy.compose(\(Self.list(processors)))" }
 
     static func list(_ processors: [any ImageProcessor]) -> String {
         processors.map { processor in
@@ -142,7 +188,7 @@ public struct ImageComposition: ImageProcessor {
     }
 
     /// Returns the image after applying all processors.
-    public func process(_ image: Image) throws -> Image {
+    package func process(_ image: Image) throws -> Image {
         try processors.reduce(image) { try $1.process($0) }
     }
 }

@@ -122,7 +122,7 @@ import Testing
         let url = server.url("/images/1.png")
         // Article begins
         let avatar = ImageRequest(
-            url, size: ImageSize(width: 96, height: 96), contentMode: .fill, processors: [Grey(), ImageRounding.circle])
+            url, size: ImageSize(width: 96, height: 96), contentMode: .fill, processors: [Grey(), ImageFilter.circle])
         let image = try await downloader.image(for: avatar)
         // Article ends
         #expect(image.size == ImageSize(width: 96, height: 96) && image.hasAlpha)
