@@ -47,10 +47,7 @@ public enum SharedQueueError: Error, Hashable, Sendable {
     case missingSecrets([String])
 }
 
-extension SharedQueueError: LocalizedError, CustomStringConvertible {
-    /// A sentence that describes the error.
-    public var errorDescription: String? { description }
-
+extension SharedQueueError: SelfDescribingError {
     /// A sentence that describes the error.
     public var description: String {
         switch self {

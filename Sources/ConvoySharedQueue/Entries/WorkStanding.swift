@@ -227,11 +227,14 @@ package struct WorkStanding: Sendable, Hashable {
             attempts -= 1
             postpone(delay, now)
             // Entries that this worker can execute come first, including those enqueued later.
-            if delay > 0 { rank = max(rank, Self.sum(due, WorkStore.priorityStep)) }
+            if delay > 0 { rank = max(rank, Self.sum(due, Self.priorityStep)) }
             place(now)
             if state == .waiting { state = .retrying }
         }
     }
+
+    /// The time by which each step of priority moves an entry forward, in microseconds: 15 minutes.
+    static let priorityStep: Int64 = 900_000_000
 
     private mutating func postpone(_ delay: Int64, _ now: Int64) {
         let old = due
@@ -256,7 +259,7 @@ package struct WorkStanding: Sendable, Hashable {
 
 extension WorkStanding.Change {
     /// Returns the event that corresponds to the change.
-    fileprivate func event(_ next: WorkStanding) -> WorkState.Event? {
+    fileprivate func event(_ next: WorkStanding) -> WorkState.Trigger? {
         switch self {
         case .enqueue: .enqueue
         case .becomeDue: .becomeDue

@@ -24,7 +24,7 @@ public enum WorkState: String, Sendable, Hashable, CaseIterable {
 
 extension WorkState {
     /// An event in the life of an entry.
-    package enum Event: String, Sendable, CaseIterable {
+    package enum Trigger: String, Sendable, CaseIterable {
         /// The entry was enqueued.
         case enqueue
         /// The start time of the entry has been reached.
@@ -53,7 +53,7 @@ extension WorkState {
 
     /// A change of state by an event.
     package struct Transition: Sendable, Hashable {
-        package let event: Event
+        package let event: Trigger
         /// The state before; nil for an entry that is being enqueued.
         package let from: WorkState?
         package let to: WorkState
@@ -64,7 +64,7 @@ extension WorkState {
         /// The states of an entry that is not in progress.
         let places: [WorkState] = [.waiting, .held, .ready, .failed]
         var all: Set<Transition> = []
-        func add(_ event: Event, _ sources: [WorkState?], _ targets: [WorkState]) {
+        func add(_ event: Trigger, _ sources: [WorkState?], _ targets: [WorkState]) {
             for source in sources {
                 for target in targets { all.insert(Transition(event: event, from: source, to: target)) }
             }
@@ -94,7 +94,7 @@ extension WorkState {
     }()
 
     /// Returns the states in which an event is allowed.
-    package static func sources(of event: Event) -> Set<WorkState> {
+    package static func sources(of event: Trigger) -> Set<WorkState> {
         Set(transitions.lazy.filter { $0.event == event }.compactMap(\.from))
     }
 

@@ -27,13 +27,10 @@ extension DownloadQueue {
 
     /// A snapshot of an entry.
     public struct Entry: Sendable, Identifiable, Hashable {
-        /// The kind of a request.
-        public enum Kind: String, Sendable, Hashable { case download, outbox, upload }
-
         /// The `id` of the enqueued request.
         public let id: UUID
         /// Whether the entry downloads a file, sends a request, or uploads a file.
-        public let kind: Kind
+        public let kind: WorkKind
         /// The method of the request.
         public let method: String
         /// The URL of the request.
@@ -170,15 +167,13 @@ extension DownloadQueue.Entry {
     }
 }
 
-extension DownloadQueue.Entry: CustomReflectable {
-    /// A mirror of the entry and its progress, without secrets in the URL.
-    public var customMirror: Mirror {
-        Mirror(
-            self,
-            children: [
-                "id": id, "kind": kind, "method": method, "url": Redaction.url(url.absoluteString), "state": state,
-                "attempts": attempts, "bytesCompleted": bytesCompleted, "bytesExpected": bytesExpected as Any,
-                "file": file as Any, "errorDescription": errorDescription as Any, "statusCode": statusCode as Any,
-            ])
+extension DownloadQueue.Entry: OpaqueReflectable {
+    /// The entry and its progress, without secrets in the URL.
+    package var shownChildren: KeyValuePairs<String, Any> {
+        [
+            "id": id, "kind": kind, "method": method, "url": Redaction.url(url.absoluteString), "state": state,
+            "attempts": attempts, "bytesCompleted": bytesCompleted, "bytesExpected": bytesExpected as Any,
+            "file": file as Any, "errorDescription": errorDescription as Any, "statusCode": statusCode as Any,
+        ]
     }
 }

@@ -245,7 +245,4 @@ public final class DownloadQueue: Sendable {
     public var failure: DownloadQueueError? { core.writer.failure }
 }
 
-extension DownloadQueue: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension DownloadQueue: OpaqueReflectable {}

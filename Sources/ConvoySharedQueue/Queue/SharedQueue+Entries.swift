@@ -34,15 +34,12 @@ extension SharedQueue {
 
     /// A snapshot of an entry.
     public struct Entry: Sendable, Identifiable, Hashable {
-        /// The kind of request that an entry contains.
-        public enum Kind: String, Sendable, Hashable { case download, outbox, plain, upload }
-
         /// The identifier of the entry.
         public let id: UUID
         /// The position of the entry in the order in which entries were enqueued.
         public let sequence: Int64
         /// The kind of the request.
-        public let kind: Kind
+        public let kind: WorkKind
         /// The method of the request.
         public let method: String
         /// The URL of the request, without secrets.
@@ -82,15 +79,8 @@ extension SharedQueue {
 
         init(_ record: WorkRecord) {
             let standing = record.standing
-            (id, sequence, method, host) = (record.id, record.sequence, record.method, record.host)
+            (id, sequence, kind, method, host) = (record.id, record.sequence, record.kind, record.method, record.host)
             url = Redaction.url(record.url)
-            kind =
-                switch record.kind {
-                case .download: .download
-                case .outbox: .outbox
-                case .plain: .plain
-                case .upload: .upload
-                }
             (tag, group, uniqueKey) = (record.tag.isEmpty ? nil : record.tag, record.batch, record.uniqueKey)
             (state, priority) = (standing.state, record.priority)
             (attempts, maximumAttempts) = (standing.attempts, standing.maximumAttempts)
@@ -102,7 +92,7 @@ extension SharedQueue {
     }
 
     /// The stored part of an entry's response.
-    public struct Result: Sendable, Hashable {
+    public struct Response: Sendable, Hashable {
         /// The header of the response, one field per line; nil if it was not stored.
         public let header: String?
         /// The checksum of a body stored in the entry, such as `sha-256=…`.
@@ -194,9 +184,9 @@ extension SharedQueue {
     }
 
     /// Returns the stored part of an entry's response; nil if nothing was stored.
-    public func result(of id: UUID) async throws(SharedQueueError) -> Result? {
+    public func result(of id: UUID) async throws(SharedQueueError) -> Response? {
         try await thread.perform { store throws(SharedQueueError) in try store.result(of: id) }.map { result in
-            Result(header: result.head, digest: result.digest, body: result.body.map { Data($0) }, place: result.place)
+            Response(header: result.head, digest: result.digest, body: result.body.map { Data($0) }, place: result.place)
         }
     }
 
@@ -226,7 +216,7 @@ extension SharedQueue {
 
     /// Returns the durations of the requests to hosts. About 100 hosts have their own; the others are counted under an
     /// empty name.
-    public func durations() async throws(SharedQueueError) -> [String: Durations] {
+    public func durations() async throws(SharedQueueError) -> [String: RequestDurations] {
         try await thread.perform { store throws(SharedQueueError) in try store.durations().hosts }
     }
 

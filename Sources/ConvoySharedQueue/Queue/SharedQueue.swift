@@ -261,7 +261,6 @@ public final class SharedQueue: Sendable {
     public func close() { thread.close() }
 }
 
-extension SharedQueue: CustomReflectable {
-    /// A mirror that shows only the name of the store.
-    public var customMirror: Mirror { Mirror(self, children: ["store": store.name]) }
+extension SharedQueue: OpaqueReflectable {
+    package var shownChildren: KeyValuePairs<String, Any> { ["store": store.name] }
 }

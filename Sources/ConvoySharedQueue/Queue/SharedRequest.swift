@@ -65,7 +65,7 @@ public struct SharedRequest: Sendable, Identifiable {
     /// The trace of the attempts (W3C Trace Context), each of which is a separate span. The default is nil.
     public var traceContext: TraceContext?
 
-    let kind: WorkItem.Kind
+    let kind: WorkKind
     private let stored: @Sendable (SecretClassifier) throws(DownloadQueueError) -> StoredRequest
     let body: OutboxRequest.Body?
 
@@ -97,7 +97,7 @@ public struct SharedRequest: Sendable, Identifiable {
         self.init(outbox, .plain)
     }
 
-    private init(_ request: some StorableRequest, _ kind: WorkItem.Kind) {
+    private init(_ request: some StorableRequest, _ kind: WorkKind) {
         (id, self.kind, body) = (request.id, kind, request.body)
         (dependencies, failedDependencyPolicy) = (request.dependencies, request.failedDependencyPolicy)
         (priority, tag) = (request.priority, request.tag)
@@ -181,9 +181,8 @@ extension SharedRequest {
     }
 }
 
-extension SharedRequest: CustomReflectable {
-    /// A mirror that shows only the identifier, because a request may contain secrets.
-    public var customMirror: Mirror { Mirror(self, children: ["id": id]) }
+extension SharedRequest: OpaqueReflectable {
+    package var shownChildren: KeyValuePairs<String, Any> { ["id": id] }
 }
 
 /// The part of a request that is not stored in columns.

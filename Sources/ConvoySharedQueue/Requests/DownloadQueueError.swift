@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// The reason why a ``DownloadQueue`` could not be opened or has rejected a call.
@@ -50,10 +51,7 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     case cannotRetry(UUID)
 }
 
-extension DownloadQueueError: LocalizedError, CustomStringConvertible {
-    /// A sentence that describes the error.
-    public var errorDescription: String? { description }
-
+extension DownloadQueueError: SelfDescribingError {
     /// A sentence that describes the error.
     public var description: String {
         switch self {

@@ -99,7 +99,6 @@ extension DownloadRequest: StorableRequest {
     }
 }
 
-extension DownloadRequest: CustomReflectable {
-    /// A mirror with the identifier, the method and the URL, without secrets.
-    public var customMirror: Mirror { shownMirror }
+extension DownloadRequest: OpaqueReflectable {
+    package var shownChildren: KeyValuePairs<String, Any> { shownProperties }
 }

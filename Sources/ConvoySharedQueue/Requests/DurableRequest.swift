@@ -41,9 +41,9 @@ package protocol StorableRequest: DurableRequest {
 }
 
 extension StorableRequest {
-    /// A mirror for `dump` with the identifier, the method and the URL, without secrets.
-    var shownMirror: Mirror {
+    /// The identifier, the method and the URL, without secrets.
+    var shownProperties: KeyValuePairs<String, Any> {
         let url = Redaction.url(request.url?.absoluteString ?? "")
-        return Mirror(self, children: ["id": id, "method": request.httpMethod ?? "GET", "url": url])
+        return ["id": id, "method": request.httpMethod ?? "GET", "url": url]
     }
 }

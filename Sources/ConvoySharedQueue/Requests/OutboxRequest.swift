@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -73,7 +74,6 @@ extension OutboxRequest: StorableRequest {
     }
 }
 
-extension OutboxRequest: CustomReflectable {
-    /// A mirror with the identifier, the method and the URL, without secrets.
-    public var customMirror: Mirror { shownMirror }
+extension OutboxRequest: OpaqueReflectable {
+    package var shownChildren: KeyValuePairs<String, Any> { shownProperties }
 }

@@ -78,11 +78,10 @@ extension UploadRequest: StorableRequest {
     }
 }
 
-extension UploadRequest: CustomReflectable {
-    /// A mirror with the identifier, the method, the URL without secrets, and the path of the file.
-    public var customMirror: Mirror {
+extension UploadRequest: OpaqueReflectable {
+    package var shownChildren: KeyValuePairs<String, Any> {
         let url = Redaction.url(request.url?.absoluteString ?? "")
-        return Mirror(self, children: ["id": id, "method": request.httpMethod ?? "GET", "url": url, "file": file.path])
+        return ["id": id, "method": request.httpMethod ?? "GET", "url": url, "file": file.path]
     }
 }
 

@@ -67,7 +67,7 @@ struct WorkTemplate: Sendable, Codable {
     /// - Parameter late: The time since the occurrence, in microseconds.
     func item(_ body: [UInt8]?, late: Int64) -> WorkItem {
         var item = WorkItem(id: UUID())
-        item.kind = WorkItem.Kind(rawValue: kind) ?? .plain
+        item.kind = WorkKind(rawValue: kind) ?? .plain
         (item.method, item.url, item.host, item.payload) = (method, url, host, payload)
         (item.tag, item.batch, item.uniqueKey, item.priority) = (tag, batch, uniqueKey, priority)
         (item.uniquePeriod, item.trace, item.body) = (uniquePeriod, trace, body)

@@ -9,7 +9,7 @@ package struct ClaimedWork: Sendable {
     package var sendsAgain: Bool
     package var host: String
     package var tag: String
-    package var kind: WorkItem.Kind
+    package var kind: WorkKind
     package var method: String
     package var url: String
     package var payload: String
@@ -19,13 +19,6 @@ package struct ClaimedWork: Sendable {
     package var mark: String?
     /// The number of microseconds after the claim until which the request may be sent; nil for no limit.
     package var timeLeft: Int64?
-}
-
-extension ClaimedWork {
-    /// The properties that handlers receive.
-    var entry: SharedQueueWorker.ClaimedEntry {
-        SharedQueueWorker.ClaimedEntry(id: id, tag: tag.isEmpty ? nil : tag, attempt: attempts)
-    }
 }
 
 /// The result of a claim.
@@ -235,7 +228,7 @@ extension WorkStore {
             return ClaimedWork(
                 id: entry.id, lease: standing.lease, attempts: standing.attempts,
                 maximumAttempts: standing.maximumAttempts, sendsAgain: standing.sendsAgain, host: entry.host,
-                tag: row.text(2) ?? "", kind: row.integer(1).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain,
+                tag: row.text(2) ?? "", kind: row.integer(1).flatMap { WorkKind(rawValue: $0) } ?? .plain,
                 method: row.text(3) ?? "GET", url: row.text(4) ?? "", payload: row.text(5) ?? "", body: row.bytes(6),
                 trace: row.text(7), mark: row.text(8),
                 timeLeft: standing.deadline.map { $0.subtractingReportingOverflow(now).partialValue })

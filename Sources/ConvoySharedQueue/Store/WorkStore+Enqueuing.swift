@@ -2,12 +2,9 @@ import Foundation
 
 /// An entry to enqueue.
 package struct WorkItem: Sendable {
-    /// The kind of a request.
-    package enum Kind: Int64, Sendable { case download = 0, outbox = 1, plain = 2, upload = 3 }
-
     package var id: UUID
     package var dependencies: Set<UUID> = []
-    package var kind = Kind.plain
+    package var kind = WorkKind.plain
     package var method = "GET"
     package var url = ""
     /// The host and port to which limits apply.
@@ -37,9 +34,6 @@ package struct WorkItem: Sendable {
 }
 
 extension WorkStore {
-    /// The time by which each step of priority moves an entry forward, in microseconds: 15 minutes.
-    static let priorityStep: Int64 = 900_000_000
-
     /// Adds all of the entries, in the given order, or none of them. If all of them were added before, perhaps by a call
     /// whose response was lost, changes nothing.
     ///
@@ -143,7 +137,7 @@ extension WorkStore {
                 case .succeeded: break
                 }
             }
-            standing.rank = now - Int64(max(-8, min(8, item.priority))) * Self.priorityStep
+            standing.rank = now - Int64(max(-8, min(8, item.priority))) * WorkStanding.priorityStep
             standing.due = now.addingReportingOverflow(max(0, item.delay)).partialValue
             standing.deadline = item.timeLimit.map { now.addingReportingOverflow(max(0, $0)).partialValue }
             standing.apply(.enqueue, now: now)

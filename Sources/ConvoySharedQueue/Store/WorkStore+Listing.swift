@@ -17,7 +17,7 @@ package struct WorkFilter: Sendable {
 package struct WorkRecord: Sendable {
     package var sequence: Int64
     package var id: UUID
-    package var kind: WorkItem.Kind
+    package var kind: WorkKind
     package var method: String
     package var url: String
     package var host: String
@@ -71,7 +71,7 @@ extension WorkStore {
         let first = standingColumnCount
         return WorkRecord(
             sequence: row.integer(first) ?? 0, id: entry.id,
-            kind: row.integer(first + 1).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain,
+            kind: row.integer(first + 1).flatMap { WorkKind(rawValue: $0) } ?? .plain,
             method: row.text(first + 7) ?? "", url: row.text(first + 8) ?? "", host: entry.host,
             tag: row.text(first + 2) ?? "", batch: row.text(first + 3), uniqueKey: row.text(first + 4),
             priority: row.int(first + 5) ?? 0, enqueued: row.integer(first + 6) ?? 0, standing: entry.standing)

@@ -140,14 +140,11 @@ public final class SharedQueueWorker: Sendable {
     }
 
     /// The way in which a worker stops.
-    public enum Stop: Int, Sendable, Comparable {
+    public enum Stop: Sendable, Comparable {
         /// The worker claims no more entries, and finishes the running ones.
         case drained
         /// The worker cancels the running entries and returns them to the queue, unless they must not be sent twice.
         case now
-
-        /// Returns whether `one` is a less immediate way to stop than `other`: `.drained` is less than `.now`.
-        public static func < (one: Stop, other: Stop) -> Bool { one.rawValue < other.rawValue }
     }
 
     /// Stops the worker, after which ``run()`` returns. Can be called on any thread, and again with `.now`.

@@ -383,3 +383,10 @@ final class WorkAttempt: @unchecked Sendable {
         return String(String.UnicodeScalarView(reason.unicodeScalars.prefix(1000)))
     }
 }
+
+extension ClaimedWork {
+    /// The properties that handlers receive.
+    var entry: SharedQueueWorker.ClaimedEntry {
+        SharedQueueWorker.ClaimedEntry(id: id, tag: tag.isEmpty ? nil : tag, attempt: attempts)
+    }
+}

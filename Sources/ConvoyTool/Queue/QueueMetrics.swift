@@ -62,7 +62,7 @@ enum QueueMetrics {
             var sum = 0
             for (index, count) in durations.counts.enumerated() {
                 sum += count
-                let bounds = SharedQueue.Durations.bounds
+                let bounds = RequestDurations.bounds
                 let bound = bounds.indices.contains(index) ? number(bounds[index]) : "+Inf"
                 text += "\(name)_bucket{\(host),le=\"\(bound)\"} \(sum)\n"
             }

@@ -10,7 +10,7 @@ struct QueueOverview: Sendable {
     var workers: [SharedQueue.Worker] = []
     /// The times for which entries have been ready, in seconds, by host.
     var readyAges: [String: TimeInterval] = [:]
-    var durations: [String: SharedQueue.Durations] = [:]
+    var durations: [String: RequestDurations] = [:]
     var isPaused = false
 
     /// The time for which the oldest ready entry has been ready, in seconds; nil if no entry is ready.
@@ -77,7 +77,7 @@ enum QueueText {
     }
 
     /// Returns the mean duration of requests, and a bound of most of them; nil without requests.
-    static func durations(_ durations: SharedQueue.Durations?) -> String? {
+    static func durations(_ durations: RequestDurations?) -> String? {
         guard let durations, let mean = durations.mean else { return nil }
         let bound = durations.bound(ofShare: 0.95).map { ", 95% below \(duration($0))" } ?? ""
         return "mean \(duration(mean))\(bound)"

@@ -22,7 +22,7 @@ struct QueuePrinter: Sendable {
         var line = JSONLine()
         line.add("id", entry.id.text)
         line.add("sequence", entry.sequence)
-        line.add("kind", entry.kind.rawValue)
+        line.add("kind", "\(entry.kind)")
         line.add("state", entry.state.rawValue)
         line.add("method", entry.method)
         line.add("url", entry.url)
@@ -46,7 +46,7 @@ struct QueuePrinter: Sendable {
 
     /// Prints the details of an entry.
     func print(
-        _ entry: SharedQueue.Entry, dependencies: [UUID], dependents: [UUID], _ result: SharedQueue.Result?
+        _ entry: SharedQueue.Entry, dependencies: [UUID], dependents: [UUID], _ result: SharedQueue.Response?
     ) {
         if printsJSON {
             var line = json(entry)
@@ -76,12 +76,12 @@ struct QueuePrinter: Sendable {
 
     /// Returns the details of an entry, for people.
     static func rows(
-        of entry: SharedQueue.Entry, dependencies: [UUID], dependents: [UUID], _ result: SharedQueue.Result?
+        of entry: SharedQueue.Entry, dependencies: [UUID], dependents: [UUID], _ result: SharedQueue.Response?
     ) -> [(name: String, value: String)] {
         let ids = { (ids: [UUID]) in ids.isEmpty ? nil : ids.map(\.text).joined(separator: " ") }
         let rows: [(String, String?)] = [
             ("id", entry.id.text), ("state", entry.state.rawValue), ("request", "\(entry.method) \(entry.url)"),
-            ("kind", entry.kind.rawValue), ("tag", entry.tag), ("group", entry.group), ("unique key", entry.uniqueKey),
+            ("kind", "\(entry.kind)"), ("tag", entry.tag), ("group", entry.group), ("unique key", entry.uniqueKey),
             ("priority", entry.priority == 0 ? nil : String(entry.priority)),
             ("attempts", "\(entry.attempts) of \(entry.maximumAttempts)"),
             ("error", entry.errorDescription), ("status", entry.statusCode.map { String($0) }),

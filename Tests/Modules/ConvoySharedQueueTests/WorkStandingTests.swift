@@ -182,7 +182,7 @@ import Testing
     @Test("each event is allowed exactly in the states of the table, and leads to one of its states")
     func table() {
         for state in WorkState.allCases {
-            for event in WorkState.Event.allCases where event != .enqueue {
+            for event in WorkState.Trigger.allCases where event != .enqueue {
                 var standing = WorkStanding()
                 (standing.state, standing.maximumAttempts, standing.deadline) = (state, 9, 5)
                 let worker = UUID()
@@ -225,7 +225,7 @@ import Testing
         // An entry that has ended does not change automatically, and every other one can end.
         for state in WorkState.allCases {
             let events = WorkState.transitions.filter { $0.from == state }.map(\.event)
-            let byHand: Set<WorkState.Event> = [.cancel, .retry]
+            let byHand: Set<WorkState.Trigger> = [.cancel, .retry]
             #expect(Set(events).subtracting(byHand).isEmpty == state.isOver, "\(state)")
         }
     }

@@ -195,7 +195,7 @@ import Testing
         #expect(metrics.contains("\(name)_bucket{host=\"\(host)\",le=\"+Inf\"} 3\n\(name)_sum"))
         #expect(metrics.contains("\(name)_count{host=\"\(host)\"} 3\n"))
         let counts = metrics.matches(of: /_bucket\{[^}]*le="([^"]+)"\} ([0-9]+)/).compactMap { Int($0.2) }
-        #expect(counts.count == SharedQueue.Durations.bounds.count + 1 && counts == counts.sorted())
+        #expect(counts.count == RequestDurations.bounds.count + 1 && counts == counts.sorted())
         let age = try #require(metrics.firstMatch(of: /\nconvoy_queue_oldest_ready_seconds ([0-9.]+)\n/))
         #expect((Double(age.1) ?? 0) > 0)
         #expect(metrics.contains("convoy_queue_host_oldest_ready_seconds{host=\"\(host)\"} "))
