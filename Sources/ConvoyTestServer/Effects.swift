@@ -3,9 +3,9 @@ import Foundation
 
 extension TestServer {
     /// The delays, speed and faults of a response.
-    public struct Effects: Sendable {
+    package struct Effects: Sendable {
         /// The speed at which the body is sent.
-        public enum Pace: Hashable, Sendable {
+        package enum Pace: Hashable, Sendable {
             /// The body is sent as fast as the client receives it.
             case unlimited
             /// Parts of the given number of bytes, with a pause of `interval` seconds after each part. In a chunked
@@ -18,7 +18,7 @@ extension TestServer {
         }
 
         /// The failure of a response. Offsets count body bytes before framing, or the bytes of a raw response.
-        public enum Fault: Hashable, Sendable {
+        package enum Fault: Hashable, Sendable {
             /// No fault.
             case none
             /// Nothing is sent; the connection stays open.
@@ -36,22 +36,22 @@ extension TestServer {
         }
 
         /// The delay before the head, in seconds.
-        public var headDelay: TimeInterval = 0
+        package var headDelay: TimeInterval = 0
         /// The delay between the head and the body, in seconds.
-        public var bodyDelay: TimeInterval = 0
+        package var bodyDelay: TimeInterval = 0
         /// A gate that must be open before the head is sent.
-        public var headGate: Gate?
+        package var headGate: Gate?
         /// A gate that must be open before the rest of the body is sent.
-        public var bodyGate: Gate?
+        package var bodyGate: Gate?
         /// The number of body bytes to send before waiting for `bodyGate`.
-        public var bodyGateOffset = 0
+        package var bodyGateOffset = 0
         /// The speed at which the body is sent.
-        public var pace: Pace = .unlimited
+        package var pace: Pace = .unlimited
         /// The failure of the response.
-        public var fault: Fault = .none
+        package var fault: Fault = .none
 
         /// Creates effects without delays, limits or faults.
-        public init() {}
+        package init() {}
     }
 }
 

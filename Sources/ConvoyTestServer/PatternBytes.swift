@@ -5,7 +5,7 @@ import Foundation
 /// 251 is prime, so it divides no block, page or chunk size, and a lost or repeated block is detected.
 public enum PatternBytes {
     /// The period, in bytes.
-    public static let period = 251
+    package static let period = 251
 
     private static let table: [UInt8] = (0..<(period * 512)).map { UInt8($0 % period) }
 
@@ -56,28 +56,28 @@ public enum PatternBytes {
 ///
 /// It processes eight bytes per step, so that it keeps up with loopback uploads even in a debug build. The value does
 /// not depend on how the bytes are split.
-public struct BodyChecksum: Hashable, Sendable, CustomStringConvertible {
+package struct BodyChecksum: Hashable, Sendable, CustomStringConvertible {
     private var hash: UInt64 = 0x9E37_79B9_7F4A_7C15
     private var tail: UInt64 = 0
     private var count: UInt64 = 0
 
     /// Creates the checksum of an empty body.
-    public init() {}
+    package init() {}
 
     /// Returns the checksum of a body that is completely in memory.
-    public static func of(_ data: Data) -> BodyChecksum {
+    package static func of(_ data: Data) -> BodyChecksum {
         var checksum = BodyChecksum()
         checksum.update(data)
         return checksum
     }
 
     /// Adds bytes to the checksum.
-    public mutating func update(_ data: Data) {
+    package mutating func update(_ data: Data) {
         data.withUnsafeBytes { update($0) }
     }
 
     /// Adds bytes to the checksum.
-    public mutating func update(_ bytes: UnsafeRawBufferPointer) {
+    package mutating func update(_ bytes: UnsafeRawBufferPointer) {
         var index = 0
         while index < bytes.count, count & 7 != 0 { take(bytes[index]); index += 1 }
         while index + 8 <= bytes.count {
@@ -89,18 +89,18 @@ public struct BodyChecksum: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The checksum of all bytes so far.
-    public var value: UInt64 {
+    package var value: UInt64 {
         var end = self
         end.mix(tail)
         end.mix(count)
         return end.hash
     }
 
-    public var description: String { String(value, radix: 16) }
+    package var description: String { String(value, radix: 16) }
 
-    public static func == (left: BodyChecksum, right: BodyChecksum) -> Bool { left.value == right.value }
+    package static func == (left: BodyChecksum, right: BodyChecksum) -> Bool { left.value == right.value }
 
-    public func hash(into hasher: inout Hasher) { hasher.combine(value) }
+    package func hash(into hasher: inout Hasher) { hasher.combine(value) }
 
     private mutating func take(_ byte: UInt8) {
         tail |= UInt64(byte) << ((count & 7) &* 8)

@@ -23,7 +23,7 @@ public struct RecordedRequest: Sendable {
     /// The length of the body in bytes, even if it was discarded.
     public var bodyLength: Int
     /// The checksum of the body, even if it was discarded. Compare it with `BodyChecksum.of(_:)`.
-    public var bodyChecksum: BodyChecksum
+    package var bodyChecksum: BodyChecksum
     /// The number of the connection, counted from 1. Requests with the same number used the same persistent connection.
     public var connection: Int
     /// The time at which the head was complete.

@@ -38,21 +38,21 @@ extension TestServer {
         /// The status code. Any number is possible; HTTP defines 100 to 999.
         public var status: Int
         /// The reason phrase; nil for the standard phrase of the status.
-        public var reason: String?
+        package var reason: String?
         /// The header fields in order, sent before those added for the framing.
         public var headers: Headers
         /// The body, to which the framing is added.
         public var body: Body
         /// The way in which the end of the body is indicated.
-        public var framing: Framing
+        package var framing: Framing
         /// The fields after the last chunk, sent only if the body is chunked.
-        public var trailers: Headers
+        package var trailers: Headers
         /// Whether the connection is closed after this response, as announced by "Connection: close".
-        public var closesConnection: Bool
+        package var closesConnection: Bool
         /// The informational responses (1xx) to send first. Only their status, reason and headers are used.
-        public var interim: [Response]
+        package var interim: [Response]
         /// The delays, speed and faults of the response.
-        public var effects: Effects
+        package var effects: Effects
 
         /// Creates a response. The other properties have their defaults: automatic framing, a keep-alive connection and
         /// no effects.
@@ -241,8 +241,8 @@ extension TestServer.Response {
         changed { $0.effects.pace = .bandwidth(bytesPerSecond: bytesPerSecond) }
     }
 
-    /// Sets the fault. `stalls`, `resets` and `truncated` are shorthands.
-    public func failing(_ fault: TestServer.Effects.Fault) -> Self {
+    /// Sets the fault.
+    package func failing(_ fault: TestServer.Effects.Fault) -> Self {
         changed { $0.effects.fault = fault }
     }
 
@@ -255,8 +255,14 @@ extension TestServer.Response {
     /// Closes the connection normally after the given number of body bytes, although more were announced.
     public func truncated(afterBytes: Int) -> Self { failing(.close(afterBytes: afterBytes)) }
 
+    /// Sends nothing, and leaves the connection open.
+    public func stallBeforeHead() -> Self { failing(.stallBeforeHead) }
+
     /// Resets the connection (TCP RST) instead of sending a response.
     public func resetBeforeHead() -> Self { failing(.resetBeforeHead) }
+
+    /// Closes the connection normally instead of sending a response ("empty reply").
+    public func closeBeforeHead() -> Self { failing(.closeBeforeHead) }
 }
 
 extension TestServer {

@@ -6,7 +6,7 @@ extension TestServer {
     /// order are served unchanged.
     public struct TLS: Sendable {
         /// A TLS version.
-        public enum Version: Int, CaseIterable, Comparable, Sendable {
+        public enum Version: CaseIterable, Comparable, Sendable {
             /// TLS 1.0, which clients reject.
             case tls10
             /// TLS 1.1, which clients reject.
@@ -15,9 +15,6 @@ extension TestServer {
             case tls12
             /// TLS 1.3.
             case tls13
-
-            /// Returns whether the left version is older than the right one.
-            public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
         }
 
         /// Whether the server requests client certificates.

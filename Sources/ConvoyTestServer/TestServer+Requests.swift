@@ -23,16 +23,16 @@ extension TestServer {
     public var statistics: Statistics { state.read { $0.statistics } }
 
     /// The number of open connections.
-    public var openConnectionCount: Int { statistics.openConnectionCount }
+    package var openConnectionCount: Int { statistics.openConnectionCount }
 
     /// The number of connections accepted since the start.
-    public var totalConnectionCount: Int { statistics.totalConnectionCount }
+    package var totalConnectionCount: Int { statistics.totalConnectionCount }
 
     /// The number of requests being answered. See `Statistics.activeRequestCount`.
-    public var activeRequestCount: Int { statistics.activeRequestCount }
+    package var activeRequestCount: Int { statistics.activeRequestCount }
 
     /// The maximum number of requests that were being answered concurrently.
-    public var peakActiveRequestCount: Int { statistics.peakActiveRequestCount }
+    package var peakActiveRequestCount: Int { statistics.peakActiveRequestCount }
 
     /// Removes the recorded requests. Counters and expectations are kept.
     public func forgetRequests() {

@@ -93,7 +93,7 @@ public final class BehavingResource: Sendable {
     /// Returns the acceptable results of a download that ends with the given status. For 200, these are the complete
     /// representations that were current at any of the requests; for another status, the bodies sent with that status.
     /// A download cannot end with 206.
-    public func acceptableBodies(status: Int = 200) -> [Data] {
+    package func acceptableBodies(status: Int = 200) -> [Data] {
         state.withLock { $0.acceptable[status] ?? [] }
     }
 
@@ -103,7 +103,7 @@ public final class BehavingResource: Sendable {
     }
 
     /// The bytes of the first version.
-    public var firstVersion: Data { entity(0) }
+    package var firstVersion: Data { entity(0) }
 
     func response(to request: RecordedRequest, isElsewhere: Bool) -> TestServer.Response {
         // Reserve the position in the log now and fill it in later, because the pool may answer two requests

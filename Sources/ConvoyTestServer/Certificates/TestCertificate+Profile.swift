@@ -82,7 +82,7 @@ extension TestCertificate {
 
         /// Returns a profile for a server with the given hosts, which are names or IP addresses. The first is also the
         /// common name.
-        public static func server(_ hosts: [String]) -> Self {
+        package static func server(_ hosts: [String]) -> Self {
             var profile = Self()
             profile.commonName = hosts.first ?? ""
             profile.dnsNames = hosts.filter { AddressBytes.address($0) == nil }

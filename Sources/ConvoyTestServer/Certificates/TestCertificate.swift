@@ -116,7 +116,7 @@ extension TestCertificate {
     public var privateKeyPEM: String { key.pem }
 
     /// The SubjectPublicKeyInfo in DER.
-    public var publicKeyInfo: Data { Data(key.publicKeyInfo) }
+    package var publicKeyInfo: Data { Data(key.publicKeyInfo) }
 
     /// The key pin (RFC 7469): "sha256/" followed by the SHA-256 of `publicKeyInfo` in base64.
     public var publicKeyPin: String {
@@ -124,7 +124,7 @@ extension TestCertificate {
     }
 
     /// The pin of the complete certificate: "sha256/" followed by the SHA-256 of `derData` in base64.
-    public var certificatePin: String {
+    package var certificatePin: String {
         "sha256/" + Data(OpenSSLCalls.digest(EVP_sha256(), Array(derData))).base64EncodedString()
     }
 
