@@ -55,7 +55,7 @@ public struct Checksum: Sendable, Hashable {
     }
 
     /// Creates a checksum from the current value of a digest; nil if OpenSSL failed.
-    public init?(of digest: MessageDigest) {
+    package init?(of digest: MessageDigest) {
         guard let value = digest.value(), value.count == digest.algorithm.digestLength else { return nil }
         algorithm = digest.algorithm
         self.digest = value
@@ -118,7 +118,7 @@ public enum ChecksumError: Error, Sendable, Hashable {
     case noChecksums
 }
 
-extension ChecksumError: CustomStringConvertible {
+extension ChecksumError: SelfDescribingError {
     /// A sentence that describes the error.
     public var description: String {
         switch self {
@@ -142,11 +142,6 @@ extension ChecksumError: CustomStringConvertible {
     private static func shown(_ text: String) -> String {
         text.utf8.count > 200 ? "\(String(text.prefix(100)).debugDescription)…" : text.debugDescription
     }
-}
-
-extension ChecksumError: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
 }
 
 /// A decoder for hexadecimal digits (RFC 4648, section 8).

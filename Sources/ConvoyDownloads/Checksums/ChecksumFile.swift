@@ -23,7 +23,7 @@ public struct ChecksumFile: Sendable {
     }
 
     /// The maximum length of a checksum file, in bytes: 10 MiB.
-    public static let maximumLength = 10 << 20
+    package static let maximumLength = 10 << 20
 
     /// The lines that contain a checksum, in order.
     public let entries: [Item]

@@ -25,7 +25,7 @@ extension DownloadFile {
         guard try size() == total else { throw FileWritingError(.partialIsShared, path, EBUSY) }
         if let modified = state.withLock({ $0.modified }) { _ = calls.setModificationTime(descriptor, modified) }
         if !secures(descriptor, synchronizes ? calls.synchronize : calls.synchronizeData), synchronizes {
-            throw failure(.cannotWrite, path)
+            throw FileWritingError(.cannotWrite, path, errno)
         }
         if let code = state.withLock({ $0.lossCode }) { throw FileWritingError(.cannotWrite, path, code) }
         if !isOnLocalFileSystem { try closeEarly() }
@@ -76,13 +76,13 @@ extension DownloadFile {
         // The duplicate keeps the lock, so that no other download can take over the partial file before the rename or
         // after a failure.
         let held = calls.duplicate(descriptor)
-        guard held >= 0 else { throw failure(.cannotWrite, path) }
+        guard held >= 0 else { throw FileWritingError(.cannotWrite, path, errno) }
         let closing = state.withLock { state in
             defer { state.file.descriptor = held }
             return state.file.descriptor
         }
         // Even an interrupted `close` closes the descriptor.
-        guard calls.close(closing) == 0 || errno == EINTR else { throw failure(.cannotWrite, path) }
+        guard calls.close(closing) == 0 || errno == EINTR else { throw FileWritingError(.cannotWrite, path, errno) }
     }
 
     /// Closes the files. Bytes claimed by the journal are kept for a later download; everything else is removed.

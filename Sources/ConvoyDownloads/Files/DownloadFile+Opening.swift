@@ -34,7 +34,7 @@ extension DownloadFile {
     /// may use its name.
     func removeReplacement() throws(FileWritingError) {
         guard calls.unlink(paths.replacement) == 0 || errno == ENOENT else {
-            throw failure(.cannotCreate, paths.replacement)
+            throw FileWritingError(.cannotCreate, paths.replacement, errno)
         }
     }
 
@@ -53,7 +53,7 @@ extension DownloadFile {
                 // Another process has just moved the file to its final name.
                 if descriptor < 0, errno == ENOENT { continue }
             }
-            guard descriptor >= 0 else { throw failure(.cannotCreate, path) }
+            guard descriptor >= 0 else { throw FileWritingError(.cannotCreate, path, errno) }
             let opened = descriptor
             state.withLock { $0.file.descriptor = opened }
             guard let found = FileIdentity(descriptor) else { throw FileWritingError(.partialIsShared, path, EEXIST) }
@@ -62,7 +62,7 @@ extension DownloadFile {
                 if calls.lock(descriptor) != 0, errno == EWOULDBLOCK {
                     throw FileWritingError(.partialIsShared, path, EBUSY)
                 }
-                guard calls.unlink(path) == 0 || errno == ENOENT else { throw failure(.cannotCreate, path) }
+                guard calls.unlink(path) == 0 || errno == ENOENT else { throw FileWritingError(.cannotCreate, path, errno) }
                 continue
             }
             // A file owned by another user would be committed as that user's file.
@@ -77,7 +77,7 @@ extension DownloadFile {
                     return isNew
                 }
                 // Without locks, the file may still be in use. Leave it to its user, but free its name.
-                guard calls.unlink(path) == 0 || errno == ENOENT else { throw failure(.cannotCreate, path) }
+                guard calls.unlink(path) == 0 || errno == ENOENT else { throw FileWritingError(.cannotCreate, path, errno) }
             }
             // Another process has renamed or removed the file in the meantime.
         }
@@ -96,7 +96,7 @@ extension DownloadFile {
         let journal = opened(paths.journal, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         guard journal >= 0 else {
             if errno == ENOENT { return nil }
-            if errno != ELOOP { throw failure(.cannotCreate, paths.journal) }
+            if errno != ELOOP { throw FileWritingError(.cannotCreate, paths.journal, errno) }
             try removeJournal()
             return nil
         }
@@ -142,7 +142,7 @@ extension DownloadFile {
                 calls.readAt(journal, UnsafeMutableRawBufferPointer(rebasing: bytes[filled...]), Int64(filled))
             }
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw failure(.cannotWrite, paths.journal) }
+            guard count >= 0 else { throw FileWritingError(.cannotWrite, paths.journal, errno) }
             if count == 0 { break }
             filled += count
         }
@@ -154,13 +154,15 @@ extension DownloadFile {
         // Open the directory before changing anything, because no descriptor may be available later.
         let folder = try openDirectory()
         defer { _ = calls.close(folder) }
-        guard calls.unlink(paths.journal) == 0 || errno == ENOENT else { throw failure(.cannotCreate, paths.journal) }
+        guard calls.unlink(paths.journal) == 0 || errno == ENOENT else {
+            throw FileWritingError(.cannotCreate, paths.journal, errno)
+        }
         try synchronize(folder: folder)
     }
 
     func openDirectory() throws(FileWritingError) -> Int32 {
         let folder = opened(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard folder >= 0 else { throw failure(.cannotWrite, directory) }
+        guard folder >= 0 else { throw FileWritingError(.cannotWrite, directory, errno) }
         return folder
     }
 
@@ -173,13 +175,13 @@ extension DownloadFile {
     func synchronize(folder: Int32) throws(FileWritingError) {
         // Some file systems cannot synchronize directories.
         guard calls.synchronize(folder) == 0 || errno == EINVAL || errno == EROFS else {
-            throw failure(.cannotWrite, directory)
+            throw FileWritingError(.cannotWrite, directory, errno)
         }
     }
 
     func size() throws(FileWritingError) -> Int64 {
         var information = stat()
-        guard fstat(descriptor, &information) == 0 else { throw failure(.cannotWrite, path) }
+        guard fstat(descriptor, &information) == 0 else { throw FileWritingError(.cannotWrite, path, errno) }
         return Int64(information.st_size)
     }
 }

@@ -192,7 +192,7 @@ package final class DownloadFile: @unchecked Sendable {
             let count = calls.writeAt(descriptor, rest, position)
             if count < 0, errno == EINTR { continue }
             guard count > 0 else {
-                throw count < 0 ? failure(.cannotWrite, path) : FileWritingError(.cannotWrite, path, EIO)
+                throw count < 0 ? FileWritingError(.cannotWrite, path, errno) : FileWritingError(.cannotWrite, path, EIO)
             }
             rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
             then(position..<position + Int64(count))
@@ -219,7 +219,7 @@ package final class DownloadFile: @unchecked Sendable {
             if state.withLock({ $0.claimed > 0 && $0.kept == nil }) {
                 try beginReplacement()
             } else if try size() > 0, calls.truncate(descriptor, 0) != 0 {
-                throw failure(.cannotWrite, path)
+                throw FileWritingError(.cannotWrite, path, errno)
             }
             if let total { try reserve(total) }
             try writeMemory(to: descriptor)
@@ -241,7 +241,7 @@ package final class DownloadFile: @unchecked Sendable {
     private func beginReplacement() throws(FileWritingError) {
         try removeReplacement()
         let descriptor = opened(paths.replacement, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
-        guard descriptor >= 0 else { throw failure(.cannotCreate, paths.replacement) }
+        guard descriptor >= 0 else { throw FileWritingError(.cannotCreate, paths.replacement, errno) }
         // Lock the replacement, because it may become the partial file.
         _ = calls.lock(descriptor)
         let file = OpenFile(descriptor: descriptor, identity: FileIdentity(descriptor))
@@ -254,7 +254,7 @@ package final class DownloadFile: @unchecked Sendable {
             let (journal, isKept) = state.withLock { ($0.journal, $0.kept != nil) }
             guard !isKept else { return }
             if journal >= 0, calls.truncate(journal, 0) != 0 || calls.synchronizeData(journal) != 0 {
-                throw failure(.cannotWrite, paths.journal)
+                throw FileWritingError(.cannotWrite, paths.journal, errno)
             }
             state.withLock { state in
                 (state.claimed, state.claimsWrongBytes) = (0, false)
@@ -272,7 +272,7 @@ package final class DownloadFile: @unchecked Sendable {
         while calls.allocate(descriptor, length) != 0 {
             if errno == EINTR { continue }
             // Report only a lack of space; many file systems do not support the call.
-            if errno == ENOSPC || errno == EDQUOT || errno == EFBIG { throw failure(.cannotWrite, path) }
+            if errno == ENOSPC || errno == EDQUOT || errno == EFBIG { throw FileWritingError(.cannotWrite, path, errno) }
             return
         }
     }
@@ -286,9 +286,5 @@ package final class DownloadFile: @unchecked Sendable {
             if count >= 0 { return count }
             if errno != EINTR { throw FileWritingError(.cannotRead, path, errno) }
         }
-    }
-
-    func failure(_ reason: FileWritingError.Reason, _ path: String) -> FileWritingError {
-        FileWritingError(reason, path, errno)
     }
 }

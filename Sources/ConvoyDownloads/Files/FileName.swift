@@ -1,10 +1,10 @@
 import ConvoySupport
 
 /// Safe file names, created from untrusted text, such as a name suggested by a server.
-public enum FileName {
+package enum FileName {
     /// The default maximum length of a name, in bytes of UTF-8. File systems allow 255; the rest is for the suffixes of
     /// neighboring files, such as that of a partial download.
-    public static let maximumLength = 255 - 16
+    package static let maximumLength = 255 - 16
 
     /// Returns a name that stays in its directory, is visible, shows its type, and is valid on other systems; nil if no
     /// part of the text is usable.
@@ -22,7 +22,7 @@ public enum FileName {
     /// - Parameters:
     ///   - name: The text, which may be a path.
     ///   - maximumLength: The maximum length, in bytes of UTF-8; at least 100.
-    public static func safe(_ name: String, maximumLength: Int = FileName.maximumLength) -> String? {
+    package static func safe(_ name: String, maximumLength: Int = FileName.maximumLength) -> String? {
         // Work on Unicode scalars: a dot with a combining accent is one `Character`, but still hides the file.
         guard let component = name.unicodeScalars.split(whereSeparator: { "/\\".unicodeScalars.contains($0) }).last,
             component.contains(where: { !isReplaced($0) && !isTrimmed($0) })

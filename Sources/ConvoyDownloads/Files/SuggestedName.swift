@@ -3,10 +3,10 @@ import ConvoyTransport
 import Foundation
 
 /// The name under which a response is saved if none is specified.
-public enum SuggestedName {
+package enum SuggestedName {
     /// The name used if neither the response nor the URL contains a name, usually because the URL identifies a
     /// directory.
-    public static let fallback = "index.html"
+    package static let fallback = "index.html"
 
     /// Returns a safe file name for the body of a response: the name in `Content-Disposition` (RFC 6266), otherwise the
     /// last path component of the response's URL, after all redirects, otherwise ``fallback``.
@@ -15,7 +15,7 @@ public enum SuggestedName {
     ///   - head: The head of the response.
     ///   - maximumLength: The maximum length, in bytes of UTF-8; see
     ///     ``FileName/safe(_:maximumLength:)``.
-    public static func name(for head: ResponseHead, maximumLength: Int = FileName.maximumLength) -> String {
+    package static func name(for head: ResponseHead, maximumLength: Int = FileName.maximumLength) -> String {
         for value in head.values(of: "Content-Disposition") {
             if let name = ContentDisposition(value).fileName,
                 let safe = FileName.safe(name, maximumLength: maximumLength)
@@ -27,7 +27,7 @@ public enum SuggestedName {
     }
 
     /// Returns a safe file name from the last path component of a URL; nil if the path is empty or ends with a slash.
-    public static func name(for url: URL, maximumLength: Int = FileName.maximumLength) -> String? {
+    package static func name(for url: URL, maximumLength: Int = FileName.maximumLength) -> String? {
         let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath ?? ""
         let components = Array(path.utf8).split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         guard let component = components.last, !component.isEmpty else { return nil }
@@ -43,15 +43,15 @@ public enum SuggestedName {
 /// decoded (RFC 6266, appendix C; RFC 8187, section 1).
 ///
 /// The name is untrusted text. Use ``FileName/safe(_:maximumLength:)`` to create a file name from it.
-public struct ContentDisposition: Sendable, Hashable {
+package struct ContentDisposition: Sendable, Hashable {
     /// The disposition type in lowercase, such as `attachment` or `inline`; empty if missing.
-    public let type: String
+    package let type: String
     /// The value of `filename*` (RFC 8187) if it can be decoded, otherwise that of `filename`; nil if both are missing,
     /// or the name is empty.
-    public let fileName: String?
+    package let fileName: String?
 
     /// Parses a field value, skipping invalid parts.
-    public init(_ fieldValue: String) {
+    package init(_ fieldValue: String) {
         var scanner = ParameterList(fieldValue)
         type = String(decoding: scanner.head.map(ASCII.lowercased), as: UTF8.self)
         var plain: [UInt8]?

@@ -55,22 +55,22 @@ public struct DownloadMirror: Sendable, Hashable {
 }
 
 /// The mirrors of a file according to the `Link` fields of its response (RFC 6249).
-public struct MirrorLinks: Sendable, Hashable {
+package struct MirrorLinks: Sendable, Hashable {
     /// The copies of the file (`rel=duplicate`), from best to worst.
-    public let mirrors: [DownloadMirror]
+    package let mirrors: [DownloadMirror]
     /// The Metalink documents that describe the file (`rel=describedby; type="application/metalink4+xml"`), from best
     /// to worst.
-    public let metalinks: [URL]
+    package let metalinks: [URL]
 
     /// The maximum number of mirrors, and of Metalink documents. Those with the best priorities are kept.
-    public static let limit = 64
+    package static let limit = 64
 
     /// Parses the fields of a response. Relative references are resolved against its URL (RFC 8288, section 3.1). Links
     /// that are malformed, are neither http nor https, or describe a different resource (`anchor`) are skipped.
     ///
     /// The links are hints, and may be wrong: use the bytes of a mirror only if a checksum confirms them (RFC 6249,
     /// section 6).
-    public init(_ head: ResponseHead) {
+    package init(_ head: ResponseHead) {
         self.init(head.values(of: "Link"), url: head.url)
     }
 

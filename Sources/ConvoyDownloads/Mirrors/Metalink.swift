@@ -10,11 +10,11 @@ public struct Metalink: Sendable, Hashable {
     /// The media type of Metalink documents.
     public static let mediaType = "application/metalink4+xml"
     /// The maximum size of a document, in bytes: 16 MiB.
-    public static let maximumLength = 16 << 20
+    package static let maximumLength = 16 << 20
     /// The maximum number of files in a document.
-    public static let maximumFileCount = 100_000
+    package static let maximumFileCount = 100_000
     /// The maximum number of URLs of a file.
-    public static let maximumMirrorCount = 1000
+    package static let maximumMirrorCount = 1000
 
     /// The files, at least one, in document order.
     public let files: [File]
@@ -81,7 +81,7 @@ public enum MetalinkError: Error, Sendable, Hashable {
     case wrongPieceCount(found: Int, expected: Int64, line: Int)
 }
 
-extension MetalinkError: CustomStringConvertible {
+extension MetalinkError: SelfDescribingError {
     /// A sentence that describes the error.
     public var description: String {
         switch self {
@@ -105,9 +105,4 @@ extension MetalinkError: CustomStringConvertible {
             "The Metalink has digests of \(found) pieces on line \(line), but the file has \(expected) pieces."
         }
     }
-}
-
-extension MetalinkError: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
 }

@@ -24,9 +24,9 @@ import FoundationNetworking
 /// the download starts over.
 public struct ResumeData: Sendable, Hashable {
     /// The version of the format that this library writes.
-    public static let currentVersion = 1
+    package static let currentVersion = 1
     /// The maximum size of the data, in bytes.
-    public static let maximumSize = 64 << 10
+    package static let maximumSize = 64 << 10
 
     /// The URL of the request.
     public let url: URL
@@ -171,10 +171,7 @@ extension ResumeData: CustomStringConvertible {
     }
 }
 
-extension ResumeData: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension ResumeData: OpaqueReflectable {}
 
 /// A reason for rejecting resume data.
 public enum ResumeDataError: Error, Equatable, Sendable {
@@ -186,10 +183,7 @@ public enum ResumeDataError: Error, Equatable, Sendable {
     case otherURL
 }
 
-extension ResumeDataError: LocalizedError, CustomStringConvertible {
-    /// A sentence that describes the problem.
-    public var errorDescription: String? { description }
-
+extension ResumeDataError: SelfDescribingError {
     /// A sentence that describes the problem.
     public var description: String {
         switch self {

@@ -7,31 +7,31 @@ import Testing
 
 /// The partial file and its journal, with failing or slow system calls.
 @Suite struct DownloadFileTests {
-    private let directory: TemporaryDirectory
-    private let bytes = [UInt8](repeating: 7, count: 1000)
+    let directory: TemporaryDirectory
+    let bytes = [UInt8](repeating: 7, count: 1000)
 
     init() throws { directory = try TemporaryDirectory(prefix: "convoy-file") }
 
-    private var paths: PartialPaths { PartialPaths(destination: directory.file("file").path) }
-    private var names: [String] {
+    var paths: PartialPaths { PartialPaths(destination: directory.file("file").path) }
+    var names: [String] {
         ((try? FileManager.default.contentsOfDirectory(atPath: directory.url.path)) ?? []).sorted()
     }
-    private static let both = ["file.convoyjournal", "file.convoypart"]
+    static let both = ["file.convoyjournal", "file.convoypart"]
 
-    private func file(_ calls: FileCalls = FileCalls()) -> DownloadFile { DownloadFile(paths, calls: calls) }
+    func file(_ calls: FileCalls = FileCalls()) -> DownloadFile { DownloadFile(paths, calls: calls) }
 
-    private func representation() throws -> Representation {
+    func representation() throws -> Representation {
         Representation(
             url: try #require(URL(string: "http://host/file")), validators: .init(entityTag: "\"1\"", lastModified: nil),
             total: 2000)
     }
 
-    private func write(_ file: DownloadFile, at offset: Int64 = 0) throws {
+    func write(_ file: DownloadFile, at offset: Int64 = 0) throws {
         try bytes.withUnsafeBytes { try file.write($0, at: offset) }
     }
 
     /// Creates a file with a thousand bytes.
-    private func begun(_ calls: FileCalls = FileCalls()) throws -> DownloadFile {
+    func begun(_ calls: FileCalls = FileCalls()) throws -> DownloadFile {
         let file = file(calls)
         #expect(try file.open() == nil)
         file.begin(try representation())
@@ -39,18 +39,18 @@ import Testing
         return file
     }
 
-    private func found() throws -> [Range<Int64>] {
+    func found() throws -> [Range<Int64>] {
         let file = file()
         defer { file.close() }
         return try file.open()?.written.ranges ?? []
     }
 
-    private func descriptors() -> [String] {
+    func descriptors() -> [String] {
         ProcessMeters.descriptorTargets.filter { $0.contains(directory.url.path) }
     }
 
     /// Creates a file with a thousand bytes claimed by its journal.
-    private func claimed(_ calls: FileCalls = FileCalls()) throws -> DownloadFile {
+    func claimed(_ calls: FileCalls = FileCalls()) throws -> DownloadFile {
         let file = try begun(calls)
         file.synchronize()
         return file
@@ -96,7 +96,7 @@ import Testing
 
     // MARK: Replacing
 
-    private func other(_ file: DownloadFile, bytes count: Int) throws {
+    func other(_ file: DownloadFile, bytes count: Int) throws {
         let representation = Representation(
             url: try #require(URL(string: "http://host/file")), validators: .init(entityTag: "\"2\"", lastModified: nil),
             total: 3000)
@@ -156,121 +156,6 @@ import Testing
             let error = error as? FileWritingError
             return error?.reason == .cannotWrite && error?.path == folder.path && error?.cause.code == ENOENT
         }
-    }
-
-    // MARK: Opening
-
-    @Test(arguments: [EIO, EMFILE, EACCES])
-    func `the partial file is kept if its journal cannot be opened`(code: Int32) throws {
-        try claimed().close()
-        var calls = FileCalls()
-        let real = calls
-        calls.open = { path, flags, mode in
-            guard path.hasSuffix(PartialPaths.journalSuffix) else { return real.open(path, flags, mode) }
-            errno = code
-            return -1
-        }
-        let unlucky = file(calls)
-        #expect(throws: FileWritingError.self) { try unlucky.open() }
-        unlucky.close()
-        #expect(names == Self.both)
-        #expect(try found() == [0..<1000])
-    }
-
-    @Test func `the partial file is kept if its journal cannot be read`() throws {
-        try claimed().close()
-        var calls = FileCalls()
-        calls.readAt = { _, _, _ in
-            errno = EIO
-            return -1
-        }
-        let unlucky = file(calls)
-        #expect(throws: FileWritingError.self) { try unlucky.open() }
-        unlucky.close()
-        #expect(descriptors() == [])
-        #expect(names == Self.both)
-        #expect(try found() == [0..<1000])
-    }
-
-    /// The journal could otherwise be mistaken for that of the new partial file.
-    @Test func `opening fails if a journal without a partial file cannot be removed`() throws {
-        try Data("left".utf8).write(to: URL(fileURLWithPath: paths.journal))
-        var calls = FileCalls()
-        let (real, path) = (calls, paths.journal)
-        calls.unlink = { removed in
-            guard removed == path else { return real.unlink(removed) }
-            errno = EACCES
-            return -1
-        }
-        let unlucky = file(calls)
-        #expect {
-            try unlucky.open()
-        } throws: { error in
-            let error = error as? FileWritingError
-            return error?.reason == .cannotCreate && error?.path == path && error?.cause.code == EACCES
-        }
-        unlucky.close()
-        let next = file()
-        #expect(try next.open() == nil)
-        #expect(!names.contains("file.convoyjournal"))
-        next.close()
-    }
-
-    @Test func `a partial file removed while it is opened is created again`() throws {
-        try claimed().close()
-        var calls = FileCalls()
-        let (real, path) = (calls, paths.partial)
-        let isFirst = Locked(true)
-        calls.open = { opened, flags, mode in
-            let descriptor = real.open(opened, flags, mode)
-            let isOurs = opened == path && descriptor >= 0 && isFirst.withLock { exchange(&$0, false) }
-            if isOurs { unlink(path) }
-            return descriptor
-        }
-        let second = file(calls)
-        #expect(try second.open() == nil)
-        second.begin(try representation())
-        try write(second)
-        second.synchronize()
-        second.close()
-        #expect(try found() == [0..<1000])
-    }
-
-    /// The user of the old file is unknown, so the file stays unchanged, without its name.
-    @Test func `a partial file that cannot be locked is replaced by a new one`() throws {
-        try claimed().close()
-        let user = try FileHandle(forReadingFrom: URL(fileURLWithPath: paths.partial))
-        var calls = FileCalls()
-        calls.lock = { _ in
-            errno = ENOLCK
-            return -1
-        }
-        let second = file(calls)
-        #expect(try second.open() == nil)
-        second.begin(try representation())
-        try write(second, at: 1000)
-        try second.commit(as: directory.file("file").path, replaces: false, synchronizes: false, total: 2000)
-        #expect(names == ["file"])
-        #expect(try user.readToEnd() == Data(bytes))
-    }
-
-    @Test func `an interrupted read of the journal is retried`() throws {
-        try claimed().close()
-        var calls = FileCalls()
-        let real = calls
-        let count = Locked(0)
-        calls.readAt = { descriptor, bytes, offset in
-            let number = count.withLock { count in
-                count += 1
-                return count
-            }
-            let result = number == 1 ? -1 : real.readAt(descriptor, bytes, offset)
-            // A successful call leaves the previous error in errno.
-            errno = number < 10 ? EINTR : 0
-            return result
-        }
-        #expect(try file(calls).open()?.written.ranges == [0..<1000])
-        #expect(count.withLock { $0 } < 10)
     }
 
     // MARK: Synchronizing
@@ -464,7 +349,7 @@ import Testing
     }
 }
 
-private func exchange<Value>(_ value: inout Value, _ new: Value) -> Value {
+func exchange<Value>(_ value: inout Value, _ new: Value) -> Value {
     let old = value
     value = new
     return old
