@@ -13,9 +13,9 @@ import FoundationNetworking
 /// file has changed, the upload fails before sending a byte.
 public struct UploadResumeData: Sendable, Hashable {
     /// The version of the format that this library writes.
-    public static let currentVersion = 1
+    package static let currentVersion = 1
     /// The maximum size of the data, in bytes.
-    public static let maximumSize = 64 << 10
+    package static let maximumSize = 64 << 10
 
     /// The file to send.
     public let file: URL

@@ -66,7 +66,7 @@ struct UploadAnswer: @unchecked Sendable {
 }
 
 /// The body of a request of an upload.
-enum UploadBody: Sendable {
+enum UploadRequestBody: Sendable {
     case none
     case data(Data)
     case range(any SeekableSource, Range<Int64>)
@@ -100,7 +100,7 @@ extension Upload {
     /// - Parameter interim: A closure called on the network thread with interim responses; it must not block.
     /// - Throws: ``UploadFailure`` if the transfer fails; `CancellationError`; ``UploadError`` of the source.
     func send(
-        _ request: URLRequest, _ body: UploadBody = .none,
+        _ request: URLRequest, _ body: UploadRequestBody = .none,
         interim: (@Sendable (ResponseHead) -> Void)? = nil
     ) async throws -> UploadAnswer {
         guard let parent = operation else { throw CancellationError() }
@@ -140,7 +140,7 @@ extension Upload {
             head: head, data: part.responseData, redirects: part.redirects, sent: part.transferProgress.bytesSent)
     }
 
-    private func filled(_ request: URLRequest, _ body: UploadBody) throws -> URLRequest {
+    private func filled(_ request: URLRequest, _ body: UploadRequestBody) throws -> URLRequest {
         var request = request
         switch body {
         case .none:

@@ -8,7 +8,7 @@ struct UploadChunk: Sendable {
     let range: Range<Int64>
     /// Whether this is the last chunk of the part.
     let isLast: Bool
-    let body: UploadBody
+    let body: UploadRequestBody
 }
 
 /// The bytes of the requests of a resumable upload, and their number.

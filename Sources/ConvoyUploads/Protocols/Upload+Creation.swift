@@ -97,7 +97,7 @@ extension Upload {
             sent.setValue("1", forHTTPHeaderField: "Upload-Defer-Length")
         }
         if isPartial { sent.setValue("partial", forHTTPHeaderField: "Upload-Concat") } else { setMetadata(&sent) }
-        var body = UploadBody.none
+        var body = UploadRequestBody.none
         var carried: Int64 = 0
         if settings.sendsDataWithCreation, let length, length > 0, let source = state.withLock({ $0.source }) {
             carried = min(length, chunkLimit(.tus))

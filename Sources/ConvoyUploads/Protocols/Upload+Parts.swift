@@ -288,7 +288,7 @@ extension Upload {
     }
 
     func setChecksum(
-        _ algorithm: ChecksumAlgorithm, of body: UploadBody, _ dialect: ResumableDialect, _ sent: inout URLRequest
+        _ algorithm: ChecksumAlgorithm, of body: UploadRequestBody, _ dialect: ResumableDialect, _ sent: inout URLRequest
     ) async throws {
         let digest: Data? = try await blocking {
             switch body {

@@ -81,7 +81,7 @@ extension Upload {
         let method = request.httpMethod.map { $0 == "GET" ? "PUT" : $0 } ?? "PUT"
         var sent = uploadRequest(method, url)
         setContentType(&sent)
-        let body: UploadBody
+        let body: UploadRequestBody
         switch source {
         case .file, .data:
             guard let opened = state.withLock({ $0.source }) else { throw UploadError(.noSource) }
@@ -121,7 +121,7 @@ extension Upload {
     static func isRepeatable(_ request: URLRequest) -> Bool { request.httpMethod == "PUT" }
 
     /// Throws an error for a success response that arrived before all bytes were sent.
-    func checkSent(_ answer: UploadAnswer, _ body: UploadBody) throws(UploadError) {
+    func checkSent(_ answer: UploadAnswer, _ body: UploadRequestBody) throws(UploadError) {
         guard let length = body.length, answer.sent < length else { return }
         throw UploadError(.invalidAnswer("The server responded after only \(answer.sent) of \(length) bytes were sent."))
     }
