@@ -82,10 +82,7 @@ public struct DownloadMoveError: Error, Sendable {
     public let underlyingError: any Error
 }
 
-extension DownloadMoveError: LocalizedError, CustomStringConvertible {
-    /// The description of the underlying error, and the path of the complete file.
-    public var errorDescription: String? { description }
-
+extension DownloadMoveError: SelfDescribingError {
     /// The description of the underlying error, and the path of the complete file.
     public var description: String {
         "\(underlyingError.localizedDescription) The complete file is at \(file.path)."

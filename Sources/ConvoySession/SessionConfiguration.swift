@@ -2,6 +2,7 @@ import ConvoyCache
 import ConvoyCookies
 import ConvoyOperations
 import ConvoySecurity
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -174,10 +175,7 @@ public struct SessionConfiguration: Sendable {
     }
 }
 
-extension SessionConfiguration: CustomReflectable {
-    /// An empty mirror, so that `dump` does not print secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension SessionConfiguration: OpaqueReflectable {}
 
 /// The settings that are values can be encoded, to store them or send them to another process.
 ///

@@ -179,10 +179,7 @@ extension SessionTask: CustomStringConvertible {
     }
 }
 
-extension SessionTask: CustomReflectable {
-    /// An empty mirror, so that `dump` does not print secrets.
-    public var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
-}
+extension SessionTask: OpaqueReflectable {}
 
 /// The state of a task. The counterpart of `URLSessionTask.State`.
 public enum SessionTaskState: Sendable, Hashable, CaseIterable {

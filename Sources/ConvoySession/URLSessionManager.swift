@@ -128,10 +128,7 @@ extension URLSessionManager: CustomStringConvertible {
     }
 }
 
-extension URLSessionManager: CustomReflectable {
-    /// An empty mirror, so that `dump` does not print secrets.
-    public var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
-}
+extension URLSessionManager: OpaqueReflectable {}
 
 /// The settings for subsequent tasks.
 extension URLSessionManager {

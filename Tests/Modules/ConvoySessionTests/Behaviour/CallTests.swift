@@ -287,8 +287,8 @@ import Testing
         let api = api(kind)
         func results(_ api: some HTTPManager) async -> (name: String, isError: Bool) {
             await withCheckedContinuation { continuation in
-                api.get("items", parameters: ["page": 1], as: Item.self) { [api] result in
-                    api.post("missing", body: ["a": 1], as: Item.self) { other in
+                api.value(.get, "items", parameters: ["page": 1], as: Item.self) { [api] result in
+                    api.value(.post, "missing", body: ["a": 1], as: Item.self) { other in
                         let isError = if case .failure = other { true } else { false }
                         continuation.resume(returning: ((try? result.get().itemName) ?? "", isError))
                     }

@@ -146,7 +146,7 @@ import Testing
         let awaits: [@Sendable () async throws -> Void] = [
             { try await api.get("silent") },
             { _ = try await api.post("silent", parameters: ["a": 1], as: [String: Int].self) },
-            { try await api.upload("silent", from: Data(count: 10)) },
+            { try await api.upload("silent", from: .data(Data(count: 10))) },
             { try await api.enqueue(api.makeOperation(.get, "silent")).finished() },
             { try await api.enqueueBatch(of: [api.makeOperation(.get, "silent")]) },
         ]

@@ -82,10 +82,10 @@ import Testing
         let body = PatternBytes.data(count: 200_000)
         let file = directory.url.appendingPathComponent("photo.png")
         try body.write(to: file)
-        let receipt: Receipt = try await api.upload("up", fromFile: file)
+        let receipt: Receipt = try await api.upload("up", from: .file(file))
         #expect(receipt == Receipt(ok: true))
-        try await api.upload("up", method: .put, from: body, parameters: ["a": 1], headers: ["Content-Type": "x/y"])
-        try await api.upload("up", from: InputStream(data: body), length: 200_000)
+        try await api.upload("up", method: .put, from: .data(body), parameters: ["a": 1], headers: ["Content-Type": "x/y"])
+        try await api.upload("up", from: .stream(InputStream(data: body), length: 200_000))
         let requests = server.requests
         #expect(requests.count == 3 && requests.allSatisfy { $0.body == body })
         #expect(requests.allSatisfy { $0.headers["Content-Length"] == "200000" })
@@ -99,10 +99,10 @@ import Testing
         server.redirect("/moved", to: "/up", status: 307)
         let file = directory.url.appendingPathComponent("body")
         try Data("hello".utf8).write(to: file)
-        try await api.upload("moved", fromFile: file)
+        try await api.upload("moved", from: .file(file))
         #expect(server.requests("/up").last?.text == "hello")
         await #expect(throws: (any Error).self) {
-            try await api.upload("moved", from: InputStream(data: Data("hello".utf8)), length: 5)
+            try await api.upload("moved", from: .stream(InputStream(data: Data("hello".utf8)), length: 5))
         }
         #expect(server.requests("/up").count == 1)
     }
@@ -113,9 +113,9 @@ import Testing
     ) async throws {
         let api = api(kind)
         await #expect(throws: (any Error).self) {
-            try await api.upload("up", from: InputStream(data: Data("hello".utf8)), length: 7)
+            try await api.upload("up", from: .stream(InputStream(data: Data("hello".utf8)), length: 7))
         }
-        try await api.upload("up", from: InputStream(data: Data("hello".utf8)), length: 3)
+        try await api.upload("up", from: .stream(InputStream(data: Data("hello".utf8)), length: 3))
         #expect(server.requests.map(\.text) == ["hel"])
     }
 
@@ -123,10 +123,10 @@ import Testing
     func `an invalid upload is an error before anything is sent`(kind: ManagerKind) async throws {
         let api = api(kind)
         await #expect(throws: NSError.self) {
-            try await api.upload("up", fromFile: directory.url.appendingPathComponent("missing"))
+            try await api.upload("up", from: .file(directory.url.appendingPathComponent("missing")))
         }
         await #expect(throws: NSError.self) {
-            try await api.upload("up", from: InputStream(data: Data()), length: -1)
+            try await api.upload("up", from: .stream(InputStream(data: Data()), length: -1))
         }
         #expect(server.requests.isEmpty)
     }

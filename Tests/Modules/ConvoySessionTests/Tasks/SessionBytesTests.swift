@@ -44,7 +44,7 @@ import Testing
             for piece in ["a", "b", "c"] { continuation.yield(Data(piece.utf8)) }
             continuation.finish()
         }
-        let numbers: [Int] = try await fixture.manager.upload("x", from: pieces, length: 3)
+        let numbers: [Int] = try await fixture.manager.upload("x", from: .sequence(pieces, length: 3))
         #expect(numbers == [1])
         #expect(fixture.server.requests.first?.text == "abc")
     }
