@@ -123,7 +123,7 @@ extension CookieStore {
 
 package typealias Cookie = CookieStore.Cookie
 
-extension Cookie: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension Cookie: CustomStringConvertible, OpaqueReflectable {
     /// The name, domain, path and attributes, without the value.
     public var description: String {
         var parts = [name, "domain=\(domain)\(isHostOnly ? " (this host only)" : "")", "path=\(path)"]
@@ -133,12 +133,6 @@ extension Cookie: CustomStringConvertible, CustomDebugStringConvertible, CustomR
         parts.append(expires.map { "expires=\(HTTPDate.string($0))" } ?? "session")
         return parts.joined(separator: "; ")
     }
-
-    /// The same as ``description``, so that no form of printing exposes the value.
-    public var debugDescription: String { description }
-
-    /// An empty mirror, because `dump` would otherwise print all members.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// The identity of a cookie (section 5.7, step 23). A cookie replaces another one with the same key.

@@ -250,10 +250,7 @@ public final class CookieStore: Sendable {
     }
 }
 
-extension CookieStore: CustomReflectable {
-    /// An empty mirror, so that `dump` does not print secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension CookieStore: OpaqueReflectable {}
 
 /// The interface for requests and responses.
 extension CookieStore {
