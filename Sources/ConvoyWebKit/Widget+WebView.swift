@@ -19,7 +19,7 @@ public enum WebViewError: Error, Sendable, Hashable {
     case notShown(String)
 }
 
-extension WebViewError: LocalizedError, CustomStringConvertible {
+extension WebViewError: SelfDescribingError {
     public var description: String {
         switch self {
         case .unsupportedType(let type): "A web view cannot show content of the type \(type)."
@@ -27,8 +27,6 @@ extension WebViewError: LocalizedError, CustomStringConvertible {
         case .notShown(let message): "WebKit failed to show the page: \(message)"
         }
     }
-    /// The same as `description`.
-    public var errorDescription: String? { description }
 }
 
 extension Widget {
