@@ -3,14 +3,14 @@ import ConvoySupport
 import Foundation
 
 /// A reader for HTTP Archives (HAR 1.2), as browsers save them.
-public enum ArchiveReader {
+package enum ArchiveReader {
     /// Returns the requests of an archive, each of which runs after the previous one, or nil if the data is not an
     /// archive. The notes of a request list what a manifest cannot express, and the omitted entries before the request.
     ///
     /// The fields of a single connection, `Accept-Encoding`, and the cookies that earlier responses in the archive have
     /// set are omitted, because the run sets them itself. A redirect is the expected response, and its target is the
     /// next request.
-    public static func drafts(_ data: Data) -> [(name: String, draft: RequestDraft)]? {
+    package static func drafts(_ data: Data) -> [(name: String, draft: RequestDraft)]? {
         guard let archive = try? JSON(parsing: data), case .array(let entries)? = archive[["log", "entries"]] else {
             return nil
         }

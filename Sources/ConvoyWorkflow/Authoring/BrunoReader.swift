@@ -4,22 +4,22 @@ import Foundation
 /// A reader for collections of Bruno, which writes each request as a request of a manifest.
 ///
 /// Anything that a manifest cannot express becomes a note.
-public struct BrunoReader {
+package struct BrunoReader {
     /// A mistake in a file.
-    public struct Problem: Error, Sendable, CustomStringConvertible {
+    package struct Problem: Error, Sendable, CustomStringConvertible {
         /// The mistake.
-        public let description: String
+        package let description: String
     }
 
     /// A file of a collection.
-    public struct Source: Sendable {
+    package struct Source: Sendable {
         /// The path within the collection: `users/create.bru`.
-        public let path: String
+        package let path: String
         /// The contents of the file.
-        public let contents: Data
+        package let contents: Data
 
         /// Creates a source.
-        public init(path: String, contents: Data) { (self.path, self.contents) = (path, contents) }
+        package init(path: String, contents: Data) { (self.path, self.contents) = (path, contents) }
     }
 
     private static let functions = [
@@ -46,7 +46,7 @@ public struct BrunoReader {
     /// - Parameter sources: The files with the extension `bru`: requests, `collection.bru`, `folder.bru` and environments, of
     ///   which the first one sets variables.
     /// - Throws: The first mistake, with its file and line.
-    public static func manifest(_ sources: [Source]) throws(Problem) -> String {
+    package static func manifest(_ sources: [Source]) throws(Problem) -> String {
         var files: [Parsed] = []
         for source in sources {
             guard let text = String(validating: source.contents, as: UTF8.self) else {

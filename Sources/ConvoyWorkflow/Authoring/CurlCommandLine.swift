@@ -1,11 +1,11 @@
 import ConvoySerialization
 
 /// A reader for curl command lines, as people write them and browsers copy them.
-public enum CurlCommandLine {
+package enum CurlCommandLine {
     /// The reason a command line cannot be converted to a manifest.
-    public struct Problem: Error, Equatable, CustomStringConvertible {
+    package struct Problem: Error, Equatable, CustomStringConvertible {
         /// The message, with the invalid value.
-        public let description: String
+        package let description: String
     }
 
     /// Returns the requests of all curl commands in a string, with names for a manifest. The notes of a request list
@@ -17,7 +17,7 @@ public enum CurlCommandLine {
     /// - Parameter text: One or more commands of a POSIX shell, or one command of the Windows command prompt.
     /// - Throws: ``Problem`` for unclosed quotes, command substitutions, unknown options, a missing URL, a GET with a
     ///   body, and values that a manifest rejects.
-    public static func drafts(_ text: String) throws(Problem) -> [(name: String, draft: RequestDraft)] {
+    package static func drafts(_ text: String) throws(Problem) -> [(name: String, draft: RequestDraft)] {
         var drafts: [RequestDraft] = [], notes: [String] = []
         for command in try commands(in: text) {
             guard case .curl(let command) = command else {

@@ -5,14 +5,14 @@ import Foundation
 /// A reader for the files of Hurl, which writes each request as a request of a manifest. The requests keep their order.
 ///
 /// Anything that a manifest cannot express becomes a note.
-public struct HurlReader {
+package struct HurlReader {
     /// A mistake in a file.
-    public struct Problem: Error, Sendable, CustomStringConvertible {
+    package struct Problem: Error, Sendable, CustomStringConvertible {
         /// The number of the line, from 1.
-        public let line: Int
+        package let line: Int
         let message: String
         /// The line and the mistake.
-        public var description: String { "line \(line): \(message)" }
+        package var description: String { "line \(line): \(message)" }
     }
 
     private static let methodRule = #"^[A-Z]+[ \t]+\S"#
@@ -34,7 +34,7 @@ public struct HurlReader {
     /// Returns a manifest for a file.
     ///
     /// - Throws: The first line that is not Hurl.
-    public static func manifest(_ data: Data) throws(Problem) -> String {
+    package static func manifest(_ data: Data) throws(Problem) -> String {
         guard let text = String(validating: data, as: UTF8.self) else { throw Problem(line: 1, message: "not UTF-8") }
         var reader = HurlReader(text)
         try reader.read()
@@ -213,7 +213,7 @@ public struct HurlReader {
     private mutating func body() throws(Problem) -> HurlBody {
         guard let line else { throw problem("expected a body") }
         let text = line.trimmingCharacters(in: .whitespaces)
-        for (prefix, kind) in [("base64,", HurlBody.Kind.base64), ("hex,", .hex), ("file,", .file)]
+        for (prefix, kind) in [("base64,", HurlBody.Notation.base64), ("hex,", .hex), ("file,", .file)]
         where text.hasPrefix(prefix) {
             var content = String(text.dropFirst(prefix.count))
             while !content.contains(";"), index + 1 < lines.count {
@@ -283,11 +283,11 @@ public struct HurlReader {
 
 /// A body in a file of Hurl.
 struct HurlBody {
-    enum Kind {
+    enum Notation {
         case json, text, base64, hex, file
     }
 
-    let kind: Kind
+    let kind: Notation
     let text: String
     /// The language of a text, for example `xml` or `graphql`.
     var language = ""

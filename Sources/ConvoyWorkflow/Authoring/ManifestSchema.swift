@@ -2,9 +2,9 @@ import ConvoySerialization
 import Foundation
 
 /// The JSON Schema of manifests, for editors (draft 2020-12). It is generated from the keys that the readers support.
-public enum ManifestSchema {
+package enum ManifestSchema {
     /// The schema as a string.
-    public static var text: String {
+    package static var text: String {
         let data = try? JSONSerialization.jsonObject(with: Data(json.description.utf8))
         let options: JSONSerialization.WritingOptions = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
         let pretty = data.flatMap { try? JSONSerialization.data(withJSONObject: $0, options: options) } ?? Data()

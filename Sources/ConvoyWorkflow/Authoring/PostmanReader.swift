@@ -5,11 +5,11 @@ import Foundation
 /// requests keep their order, and folders are left out.
 ///
 /// Anything that a manifest cannot express becomes a note.
-public struct PostmanReader {
+package struct PostmanReader {
     /// A mistake in a file.
-    public struct Problem: Error, Sendable, CustomStringConvertible {
+    package struct Problem: Error, Sendable, CustomStringConvertible {
         /// The mistake.
-        public let description: String
+        package let description: String
     }
 
     private static let functions = [
@@ -30,7 +30,7 @@ public struct PostmanReader {
     /// Returns a manifest for a collection.
     ///
     /// - Throws: The reason why the file is not a collection.
-    public static func manifest(_ data: Data) throws(Problem) -> String {
+    package static func manifest(_ data: Data) throws(Problem) -> String {
         let json: JSON
         do throws(JSONSyntaxError) {
             json = try JSON(parsing: data, maximumDepth: 200)

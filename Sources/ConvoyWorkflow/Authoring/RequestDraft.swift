@@ -3,9 +3,9 @@ import ConvoySupport
 import Foundation
 
 /// A request that can be written to a manifest.
-public struct RequestDraft: Sendable {
+package struct RequestDraft: Sendable {
     /// The body of a request.
-    public enum Body: Sendable {
+    package enum Body: Sendable {
         /// A JSON value.
         case json(JSON)
         /// The items of a form.
@@ -19,20 +19,20 @@ public struct RequestDraft: Sendable {
     }
 
     /// A part of a multipart form.
-    public struct Part: Sendable {
+    package struct Part: Sendable {
         /// The name of the part.
-        public var name: String
+        package var name: String
         /// The text of the part, or the path of its file.
-        public var value: String
+        package var value: String
         /// Whether the part is a file.
-        public var isFile: Bool
+        package var isFile: Bool
         /// The file name that is sent; nil for the default: the name of the file, or no file name for text.
-        public var fileName: String?
+        package var fileName: String?
         /// The media type; nil for the default.
-        public var type: String?
+        package var type: String?
 
         /// Creates a part.
-        public init(name: String, value: String, isFile: Bool) {
+        package init(name: String, value: String, isFile: Bool) {
             (self.name, self.value, self.isFile) = (name, value, isFile)
         }
 
@@ -47,19 +47,19 @@ public struct RequestDraft: Sendable {
     }
 
     /// The method of the request.
-    public var method: String
+    package var method: String
     /// The URL of the request.
-    public var url: String
+    package var url: String
     /// The header fields, in order.
-    public var headers: [(name: String, value: String)] = []
+    package var headers: [(name: String, value: String)] = []
     /// The names of default header fields that are not sent.
     package var removedHeaders: [String] = []
     /// The query items, in addition to those of the URL.
-    public var query: [(name: String, value: String)] = []
+    package var query: [(name: String, value: String)] = []
     /// The body, or nil.
-    public var body: Body?
+    package var body: Body?
     /// The user name and password that are sent with the request.
-    public var login: (user: String, password: String)?
+    package var login: (user: String, password: String)?
     /// Whether the login is sent only if the server requests it.
     var isLoginChallenged = false
     /// The scope of the AWS signature that the login makes.
@@ -67,13 +67,13 @@ public struct RequestDraft: Sendable {
     /// The path of the output, below the output directory.
     var output: String?
     /// The expectations, under the keys of `expect`.
-    public var expectations = JSONObject()
+    package var expectations = JSONObject()
     /// The captures: their names and sources, for example `json:/token`.
-    public var captures: [(name: String, source: String)] = []
+    package var captures: [(name: String, source: String)] = []
     /// Other members of the request, for example `insecure`.
-    public var others = JSONObject()
+    package var others = JSONObject()
     /// The comments above the request.
-    public var notes: [String] = []
+    package var notes: [String] = []
     /// The environment variables to which strings may refer; see ``reference(to:)``.
     package internal(set) var variables: Set<String> = []
     /// The templates that replace the placeholders of ``variables``, if they are not environment variables.
@@ -82,13 +82,13 @@ public struct RequestDraft: Sendable {
     var secretVariables: [String] = []
 
     /// Creates a draft of a request without a body.
-    public init(method: String, url: String) { (self.method, self.url) = (method, url) }
+    package init(method: String, url: String) { (self.method, self.url) = (method, url) }
 
     /// Parses a value on a command line: a number, true, false, null or text.
-    public static func value(_ text: String) -> JSON { YAMLReader.plain(text) }
+    package static func value(_ text: String) -> JSON { YAMLReader.plain(text) }
 
     /// A name for the request, from its method and the last part of its path: at most 40 ASCII letters, digits and hyphens.
-    public var suggestedName: String {
+    package var suggestedName: String {
         let path = URL(string: url).flatMap { PathText.components(of: $0.path).last { !$0.isEmpty } }
         func plain(_ text: String) -> String {
             let isPlain = { (scalar: Unicode.Scalar) in
@@ -101,7 +101,7 @@ public struct RequestDraft: Sendable {
     }
 
     /// The request as a mapping of a manifest.
-    public var json: JSON {
+    package var json: JSON {
         var object = JSONObject()
         let verb = method.lowercased()
         if RequestReader.verbs.contains(verb), method == verb.uppercased() {
@@ -143,7 +143,7 @@ public struct RequestDraft: Sendable {
     }
 
     /// Returns the request as lines of YAML, below `requests:`.
-    public func yaml(name: String) -> String {
+    package func yaml(name: String) -> String {
         guard case .object(let object) = json else { return "" }
         let lines = object.members.map { member -> String in
             if member.key == "headers" || member.key == "capture", case .object(let inner) = member.value {
@@ -165,7 +165,7 @@ public struct RequestDraft: Sendable {
     }
 
     /// Returns a YAML manifest that contains the given requests.
-    public static func manifest(_ requests: [(name: String, draft: RequestDraft)]) -> String {
+    package static func manifest(_ requests: [(name: String, draft: RequestDraft)]) -> String {
         manifest(requests, variables: JSONObject())
     }
 

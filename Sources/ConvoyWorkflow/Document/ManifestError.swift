@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// A mistake in a manifest, found before anything is sent: `api.yaml:12:5: unknown key "captur" (did you mean "capture"?)`.
@@ -12,16 +13,14 @@ public struct ManifestError: Error, Sendable, Equatable {
     public let message: String
 
     /// Creates a mistake at a position.
-    public init(file: String, line: Int, column: Int, message: String) {
+    package init(file: String, line: Int, column: Int, message: String) {
         (self.file, self.line, self.column, self.message) = (file, line, column, message)
     }
 }
 
-extension ManifestError: LocalizedError, CustomStringConvertible {
+extension ManifestError: SelfDescribingError {
     /// The error in the form of a compiler message: `file:line:column: message`.
     public var description: String { "\(file):\(line):\(column): \(message)" }
-    /// The same as ``description``.
-    public var errorDescription: String? { description }
 }
 
 /// Quotes untrusted text for a message, on one line.

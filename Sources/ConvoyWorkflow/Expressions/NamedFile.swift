@@ -20,7 +20,7 @@ enum NamedFile {
             guard fstat(descriptor, &information) == 0 else { throw failure(path, SystemError().text) }
             guard information.st_mode & S_IFMT == S_IFREG else { throw failure(path, "it is not a regular file") }
         }
-        do throws(FileContents.Failure) {
+        do {
             return Data(try FileContents.read(descriptor, limit: maximumLength))
         } catch {
             switch error {

@@ -43,13 +43,6 @@ struct ScopedValue: Sendable {
     var isHostile = false
 }
 
-/// An error about a value that does not exist, or cannot be used where it is referenced.
-struct EvaluationError: Error, Equatable {
-    var message: String
-    /// Whether the cause is a file that cannot be read or written.
-    var isAboutFile = false
-}
-
 /// The values that templates and expressions can refer to.
 protocol Scope {
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue

@@ -6,8 +6,8 @@ import Foundation
 
 /// A mask that replaces secrets with `***` in everything that a run prints or writes. It replaces the values that were
 /// added, and values whose names identify them as secrets.
-public final class SecretMask: Sendable {
-    private struct State {
+package final class SecretMask: Sendable {
+    private struct KnownSecrets {
         /// The secrets in all forms, longest first.
         var forms: [String] = []
         /// The same forms, by their bytes: forms that are canonically equivalent are different.
@@ -16,14 +16,14 @@ public final class SecretMask: Sendable {
         var secrets: Set<ExactString> = []
     }
 
-    private let state = Locked(State())
+    private let state = Locked(KnownSecrets())
     /// The mask that this mask extends. Its secrets are replaced as well.
     private let parent: SecretMask?
     /// Whether values are masked because of their names.
     let hidesNamed: Bool
 
     /// Creates a mask without secrets.
-    public init() { (hidesNamed, parent) = (true, nil) }
+    package init() { (hidesNamed, parent) = (true, nil) }
 
     /// - Parameter hidesNamed: Whether values are masked because of their names; false for `--show-secrets`.
     package init(hidesNamed: Bool) { (self.hidesNamed, parent) = (hidesNamed, nil) }
@@ -32,7 +32,7 @@ public final class SecretMask: Sendable {
     init(extending parent: SecretMask) { (self.parent, hidesNamed) = (parent, parent.hidesNamed) }
 
     /// Adds secrets, as they are and in their encoded forms in URLs, JSON, HTML and `Basic` logins.
-    public func add(_ secrets: [String]) {
+    package func add(_ secrets: [String]) {
         // Computing the forms takes much longer than looking up a secret, and most requests send the same ones.
         let unknown = Set(secrets.filter { !$0.isEmpty }.map(ExactString.init)).filter { !hasAllForms(of: $0) }
         var new: [String] = []
@@ -86,7 +86,7 @@ public final class SecretMask: Sendable {
     }
 
     /// Returns a string with `***` for the secrets that were added.
-    public func masked(_ text: String) -> String {
+    package func masked(_ text: String) -> String {
         var text = parent?.masked(text) ?? text
         // ASCII contains a form only if it contains its bytes, which are found much faster than its characters.
         let isASCII = text.utf8.allSatisfy { $0 < 0x80 }
@@ -130,7 +130,7 @@ public final class SecretMask: Sendable {
 
     /// Returns JSON with `***` for all secrets in its values; keys are unchanged. Data that is not JSON is masked as
     /// text.
-    public func masked(json data: Data) -> Data {
+    package func masked(json data: Data) -> Data {
         guard let json = try? JSON(parsing: data) else { return Data(masked(String(decoding: data, as: UTF8.self)).utf8) }
         // A reader of the data relies on the types of its values.
         return Data(masked(json, hidesNumbers: false) { masked($0) }.description.utf8)

@@ -8,14 +8,14 @@ public struct WorkflowInputs: Sendable {
     /// The values of `${env.NAME}`. The default is the environment of the process.
     public var environment: [String: String]
     /// The names in ``environment`` whose values are numbers, booleans or null if they read as such, as in ``value(of:)``.
-    public var typedNames: Set<String> = []
+    package var typedNames: Set<String> = []
     /// The directory of the files that requests send and expressions read, or nil for the current directory. If it is set,
     /// files outside it are rejected.
     public var fileRoot: URL?
 
     /// Returns the value of a text from a command line or a file: a number, true, false or null if it is spelled as in
     /// JSON, and otherwise a string. Double quotes around the text are removed, and make it a string: `"3"`.
-    public static func value(of text: String) -> JSON {
+    package static func value(of text: String) -> JSON {
         if text.utf8.count >= 2, text.hasPrefix("\""), text.hasSuffix("\"") {
             return .string(String(text.dropFirst().dropLast()))
         }
@@ -47,7 +47,7 @@ public struct Workflow: Sendable {
     /// The IDs of the requests, in the order of the manifest.
     public var requestIDs: [String] { plan.requests.map(\.id) }
     /// The IDs of the requests that capture secrets, which are unknown until these requests have ended.
-    public var idsCapturingSecrets: Set<String> { Set(plan.secretCaptures.keys) }
+    package var idsCapturingSecrets: Set<String> { Set(plan.secretCaptures.keys) }
     /// The base URL of the requests, or nil if all URLs are absolute.
     public var baseURL: URL? { plan.baseURL }
 
@@ -161,7 +161,7 @@ public struct Workflow: Sendable {
 
     /// Returns whether a string is a manifest of this form: YAML, or JSON with a version or with named requests. JSON
     /// with a list of requests is the older format of `convoy run`.
-    public static func isManifest(_ data: Data) -> Bool {
+    package static func isManifest(_ data: Data) -> Bool {
         guard ManifestDocument.isJSON(data) else { return true }
         guard let json = try? JSON(parsing: data, maximumDepth: ManifestDocument.maximumDepth) else { return false }
         if json[["version"]] != nil || json[["include"]] != nil { return true }

@@ -5,7 +5,7 @@ import Foundation
 /// types, on several lines.
 struct CheckReport {
     /// A test that made an expression false.
-    private struct Finding {
+    private struct FailedTest {
         let test: Expression.Test?
         let record: ExpressionEvaluation.Record
         /// Whether the test was expected to be false.
@@ -64,15 +64,15 @@ struct CheckReport {
     }
 
     /// The tests that made the expression false, or failed.
-    private var findings: [Finding] {
+    private var findings: [FailedTest] {
         let records = evaluation.records
-        var found: [Finding] = []
+        var found: [FailedTest] = []
         func visit(_ node: Expression.Node, wanted: Bool) {
             switch node {
             case .test(let test):
                 guard let record = records[test.number] else { return }
                 if let value = try? record.result.get(), value == wanted { return }
-                found.append(Finding(test: test, record: record, isInverted: !wanted))
+                found.append(FailedTest(test: test, record: record, isInverted: !wanted))
             case .not(let operand): visit(operand, wanted: !wanted)
             case .and(let nodes), .or(let nodes): for node in nodes { visit(node, wanted: wanted) }
             default: break
@@ -81,12 +81,12 @@ struct CheckReport {
         visit(expression.root, wanted: true)
         if found.isEmpty, problem == nil {
             let record = ExpressionEvaluation.Record(subject: result, operand: nil, result: .success(false))
-            found.append(Finding(test: nil, record: record))
+            found.append(FailedTest(test: nil, record: record))
         }
         return found
     }
 
-    private func lines(of finding: Finding, _ values: ShownValues) -> [String] {
+    private func lines(of finding: FailedTest, _ values: ShownValues) -> [String] {
         guard let test = finding.test else {
             if case .call(let function, _) = expression.root, let list = evaluation.lastList {
                 return [

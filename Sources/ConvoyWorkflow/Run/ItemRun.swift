@@ -101,7 +101,7 @@ final class ItemRun: Sendable {
         if result.outcome.state == .succeeded, let journal = run.journal, let digest, file == result.outcome.file {
             let entry = Journal.Entry(
                 captures: storedCaptures(result.captures), status: result.outcome.status,
-                file: file.flatMap { Journal.File(path: $0) })
+                file: file.flatMap { Journal.StoredFile(path: $0) })
             await journal.add(entry, for: key, digest: digest)
         }
         run.report(.finished(result.outcome))
@@ -145,7 +145,7 @@ final class ItemRun: Sendable {
         guard !entry.captures.contains("***"), let file = entry.file else {
             return entry.file == nil && !entry.captures.contains("***")
         }
-        return Journal.File(path: file.path) == file
+        return Journal.StoredFile(path: file.path) == file
     }
 
     private func kept(_ entry: Journal.Entry) -> ItemResult {

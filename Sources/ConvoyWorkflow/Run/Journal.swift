@@ -19,11 +19,11 @@ final class Journal: Sendable {
         /// The captures, as a JSON object.
         var captures: String
         var status: Int?
-        var file: File?
+        var file: StoredFile?
     }
 
     /// The path, length and modification time of an output file.
-    struct File: Sendable, Equatable {
+    struct StoredFile: Sendable, Equatable {
         let path: String
         let length: Int64
         /// The time of the last change, in nanoseconds.
@@ -117,7 +117,7 @@ final class Journal: Sendable {
             [.text(key.id), .text(key.item), .text(digest)]
         ) { row in
             entry = Entry(captures: row.text(0), status: row.isNull(1) ? nil : Int(row.integer(1)))
-            if !row.isNull(2) { entry?.file = File(path: row.text(2), length: row.integer(3), time: row.integer(4)) }
+            if !row.isNull(2) { entry?.file = StoredFile(path: row.text(2), length: row.integer(3), time: row.integer(4)) }
         }
         return entry
     }

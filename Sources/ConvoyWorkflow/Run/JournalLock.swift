@@ -2,14 +2,12 @@ import ConvoySupport
 import Foundation
 
 /// An error for a journal that another run uses, in this process or in another process.
-public struct JournalInUseError: Error, Sendable, LocalizedError, CustomStringConvertible {
+public struct JournalInUseError: Error, Sendable, SelfDescribingError {
     /// The journal file.
     public let file: URL
 
     /// A sentence that describes the error.
     public var description: String { "The journal \(file.relativePath) is in use by another run." }
-    /// The same as ``description``.
-    public var errorDescription: String? { description }
 }
 
 /// A lock that reserves a journal for one run, until it is released or the process ends.

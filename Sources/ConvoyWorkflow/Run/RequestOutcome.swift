@@ -58,7 +58,7 @@ public struct RequestOutcome: Sendable {
     public internal(set) var failures: [String] = []
     /// The positions in the manifest of the failed checks that are expressions, by their indices in ``failures``: the line
     /// and the column, from 1.
-    public internal(set) var failurePositions: [Int: (line: Int, column: Int)] = [:]
+    package internal(set) var failurePositions: [Int: (line: Int, column: Int)] = [:]
     /// The method of the last request.
     public internal(set) var method: String?
     /// The URL of the last request, or nil if nothing was sent.
@@ -72,7 +72,7 @@ public struct RequestOutcome: Sendable {
     /// The number of requests sent. Polling and paging send several requests.
     public internal(set) var requestCount = 0
     /// Whether further pages remained when the page limit was reached.
-    public internal(set) var hasMorePages = false
+    package internal(set) var hasMorePages = false
     /// The number of retries.
     public internal(set) var retryCount = 0
     /// The start time, or nil if the request was not sent.
@@ -117,15 +117,15 @@ struct FailureReason: Sendable {
 }
 
 /// A received response.
-public struct WorkflowResponse: Sendable {
+package struct WorkflowResponse: Sendable {
     /// The HTTP version: `HTTP/1.1`.
-    public let version: String
+    package let version: String
     /// The HTTP status code.
-    public let status: Int
+    package let status: Int
     /// The header fields, as received.
-    public let fields: [(name: String, value: String)]
+    package let fields: [(name: String, value: String)]
     /// The body, or the data of an event.
-    public let body: Data
+    package let body: Data
 
     /// The body, to be shown to people.
     package var readable: ReadableBody {

@@ -63,7 +63,9 @@ struct RequestSender {
         if let error = operation.error { try check(error, of: operation) }
         let hasFile = operation.error == nil && isDownload
         let length =
-            hasFile ? file.flatMap { Journal.File(path: $0.path)?.length } ?? 0 : Int64(operation.responseData?.count ?? 0)
+            hasFile
+            ? file.flatMap { Journal.StoredFile(path: $0.path)?.length } ?? 0
+            : Int64(operation.responseData?.count ?? 0)
         outcome.bytes += length
         return ReceivedResponse(
             status: operation.statusCode, fields: operation.responseHead?.fields ?? [],

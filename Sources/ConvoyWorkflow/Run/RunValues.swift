@@ -137,3 +137,23 @@ struct ItemScope: Scope {
         return try values.value(of: reference)
     }
 }
+
+extension RequestPlan {
+    /// Returns the values that expressions of the request compute from secrets, for example in Base64. The mask does not
+    /// recognize the secrets in them.
+    func derivedSecrets(in scope: ItemScope) -> [String] {
+        let expressions = templates.flatMap(\.pieces).compactMap { piece in
+            if case .expression(let expression) = piece { expression } else { nil }
+        }
+        return expressions.flatMap { expression -> [String] in
+            let references = expression.allReferences
+            guard references.contains(where: scope.values.plan.isSecret), let value = try? scope.value(of: expression)
+            else { return [] }
+            let isMarked = references.contains(where: scope.values.plan.isMarked)
+            // A short number, such as a length, is not a secret.
+            return SecretMask.texts(of: value.json).filter { text in
+                text.utf8.count >= NamedSecrets.minimumLength || isMarked && JSONNumber(text) == nil
+            }
+        }
+    }
+}

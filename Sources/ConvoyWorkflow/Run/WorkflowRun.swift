@@ -38,7 +38,7 @@ public final class WorkflowRun: Sendable {
         /// Whether outcomes contain the metrics of all requests.
         public var collectsMetrics = false
         /// A closure that receives each examined response before its expectations are checked. Called on any thread.
-        public var received: (@Sendable (WorkflowResponse) -> Void)?
+        package var received: (@Sendable (WorkflowResponse) -> Void)?
         /// A closure that configures each new operation, with the operation's number, from 1. Called on any thread.
         public var configure: (@Sendable (HTTPRequestOperation, Int) -> Void)?
 
@@ -49,7 +49,7 @@ public final class WorkflowRun: Sendable {
     let plan: WorkflowPlan
     let options: Options
     /// The secrets of the run. Use this mask for everything that is printed or written.
-    public let secrets: SecretMask
+    package let secrets: SecretMask
     /// The marked secrets that are known before anything is sent, and are therefore the same in every run.
     let earlySecrets: SecretMask
     /// The servers that may receive secrets.

@@ -113,7 +113,7 @@ final class ReceivedResponse: Sendable {
     }
 
     /// Returns the target of the first `Link` field with a relation (RFC 8288, section 3).
-    private func link(_ relation: String) throws(EvaluationError) -> String? {
+    func link(_ relation: String) throws(EvaluationError) -> String? {
         let name = NSRegularExpression.escapedPattern(for: relation)
         let parameter = #"\s*;\s*[\w*!-]+(?:\s*=\s*(?:"[^"]*"|[^",;\s]*))?"#
         let value = #"(?:"(?:[^"]*\s)?\#(name)(?:\s[^"]*)?"|\#(name)(?=[\s,;]|$))"#
@@ -127,29 +127,8 @@ final class ReceivedResponse: Sendable {
         return start.contains("<!doctype html") || start.contains("<html")
     }
 
-    /// Returns the value of a capture, or nil if nothing is found.
-    ///
-    /// - Throws: The reason why the body cannot be searched.
-    func value(of source: CaptureSource) throws(EvaluationError) -> JSON? {
-        switch source {
-        case .status: return status.map { .number(JSONNumber($0)) }
-        case .url: return url.map { .string($0.absoluteString) }
-        case .header(let name): return field(name).map { .string($0) }
-        case .cookie(let name): return cookie(name).map { .string($0) }
-        case .link(let relation): return try link(relation).map { .string($0) }
-        case .json(let path): return try path.finding(in: try parsed.get()).value
-        case .text(let pattern, let group):
-            try checkLength()
-            guard let pattern else { return .string(text) }
-            return try Pattern.firstMatch(of: pattern, group: group, in: text).map { .string($0) }
-        case .xpath(let expression):
-            try checkLength()
-            let values = try XPath.values(of: expression, in: data, label: label, isHTML: isHTML)
-            return values.isEmpty ? nil : .array(values.map { .string($0) })
-        }
-    }
-
-    private func cookie(_ name: String) -> String? {
+    /// Returns the value of a cookie, set by the response or stored, or nil if it does not exist.
+    func cookie(_ name: String) -> String? {
         let set = setCookies.last { $0.name == name }?.value
         return set ?? url.flatMap { cookies?.cookies(for: $0).first { $0.name == name }?.value }
     }
