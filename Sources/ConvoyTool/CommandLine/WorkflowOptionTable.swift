@@ -48,7 +48,7 @@ extension OptionTable {
             "Rounds run one after the other, and share one report. Requests that write files need --force."),
         .value(
             "shard", nil, "K/N", in: .workflow, of: [.run], once: true, "run part K of N, for several machines",
-            "Part K of N consists of every Nth manifest or row, beginning with the Kth."),
+            "It consists of every Nth manifest or row, beginning with the Kth."),
         .value(
             "graph", nil, "FORMAT", completes: .oneOf(["dot", "mermaid"]), in: .workflow, of: [.run], once: true,
             "print the dependency graph and send nothing"),

@@ -28,17 +28,18 @@ final class Interruption: Sendable {
     /// The time within which the same signal counts only once, in nanoseconds.
     private static let echoTime: MonotonicTime = 200_000_000
 
-    private struct State {
+    /// The reaction to a signal.
+    private struct Reaction {
         var status: ExitStatus?
         var cancel: (@Sendable () -> Void)?
         /// The action for a second signal, or nil to end the program.
         var again: (@Sendable () -> Void)?
     }
 
-    private let state = Locked(State())
+    private let reaction = Locked(Reaction())
 
     /// The status with which the program must end, or nil if it has not been interrupted.
-    var status: ExitStatus? { state.withLock { $0.status } }
+    var status: ExitStatus? { reaction.withLock { $0.status } }
 
     /// Starts handling signals. Call this method once, before other threads exist, because they inherit the blocked
     /// signals.
@@ -63,11 +64,11 @@ final class Interruption: Sendable {
                     let now = MonotonicClock.now
                     if let first, first.number == number, now - first.time < Self.echoTime { continue }
                     first = first ?? (number, now)
-                    if status != nil, let again = state.withLock({ $0.again.take() }) {
+                    if status != nil, let again = reaction.withLock({ $0.again.take() }) {
                         again()
                         continue
                     }
-                    if status != nil || state.withLock({ $0.cancel == nil }) {
+                    if status != nil || reaction.withLock({ $0.cancel == nil }) {
                         terminal.giveBack()
                         Self.end(by: number)
                     }
@@ -82,9 +83,9 @@ final class Interruption: Sendable {
     /// - Returns: Whether there was something to cancel.
     @discardableResult
     func trigger(_ status: ExitStatus) -> Bool {
-        let cancel = state.withLock { state in
-            if state.status == nil { state.status = status }
-            return state.cancel
+        let cancel = reaction.withLock { reaction in
+            if reaction.status == nil { reaction.status = status }
+            return reaction.cancel
         }
         cancel?()
         return cancel != nil
@@ -96,9 +97,9 @@ final class Interruption: Sendable {
     /// - Parameter again: The closure for a second interruption, or nil to end the program. A third interruption always
     ///   ends it.
     func onInterrupt(_ cancel: @escaping @Sendable () -> Void, again: (@Sendable () -> Void)? = nil) {
-        let isOver = state.withLock { state in
-            (state.cancel, state.again) = (cancel, again)
-            return state.status != nil
+        let isOver = reaction.withLock { reaction in
+            (reaction.cancel, reaction.again) = (cancel, again)
+            return reaction.status != nil
         }
         if isOver { cancel() }
     }

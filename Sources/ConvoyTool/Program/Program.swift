@@ -80,6 +80,8 @@ struct ToolError: Error, Sendable {
 
     static func usage(_ text: String) -> ToolError { ToolError(text: text, status: .wrongUsage) }
     static func failure(_ text: String) -> ToolError { ToolError(text: text, status: .failure) }
+    /// The error of a transfer that the program has cancelled.
+    static let cancelled = ToolError(text: "cancelled", status: .failed(.cancelled))
     /// Returns an error for a file that cannot be read or written, or already exists.
     static func disk(_ text: String) -> ToolError { ToolError(text: text, status: .failed(.disk)) }
 }

@@ -17,7 +17,7 @@ enum MarkupPrinter {
         let bytes = Array(text.utf8)
         let tokens = tokens(in: bytes, isHTML: isHTML)
         let depths = isHTML ? nil : indentation(of: tokens, in: bytes)
-        var lines = Lines()
+        var lines = IndentedLines()
         for (index, token) in tokens.enumerated() {
             if let depths {
                 guard let depth = depths[index] else { continue }
@@ -34,7 +34,7 @@ enum MarkupPrinter {
     }
 
     /// The lines of the result. Each part of a line is made safe for a terminal before it is colored.
-    private struct Lines {
+    private struct IndentedLines {
         var all = [""]
 
         mutating func begin(_ indent: String) {
@@ -53,7 +53,7 @@ enum MarkupPrinter {
     }
 
     /// Adds a tag: its name, and the names and values of its attributes.
-    private static func add(tag bytes: ArraySlice<UInt8>, to lines: inout Lines, _ display: Display) {
+    private static func add(tag bytes: ArraySlice<UInt8>, to lines: inout IndentedLines, _ display: Display) {
         var rest = bytes
         func take(while isPart: (UInt8) -> Bool) -> ArraySlice<UInt8> {
             let part = rest.prefix(while: isPart)

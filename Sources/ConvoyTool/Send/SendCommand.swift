@@ -87,7 +87,7 @@ enum SendCommand {
         } catch {
             throw .failure(ErrorText.line(for: error))
         }
-        let result = WorkflowCommand.wait(for: made)
+        let result = made.wait()
         output.discard()
         settings.trace.finish()
         if let text = command.withLock({ $0 }) {
@@ -107,7 +107,7 @@ enum SendCommand {
     private static func printCaptures(_ captures: [(name: String, value: JSON)], _ display: Display) {
         for (name, value) in captures {
             let text = if case .string(let text) = value { text } else { value.description }
-            let output = captures.count == 1 ? text : "\(name)=\(SendItems.shellQuoted(text))"
+            let output = captures.count == 1 ? text : "\(name)=\(Printable.shellQuoted(text))"
             guard display.terminals.contains(STDOUT_FILENO) else {
                 display.emit(output)
                 continue

@@ -9,7 +9,7 @@ enum SendItems {
     private enum Kind { case text, json, file, query, header }
 
     /// An item, split at its separator.
-    private struct Item {
+    private struct RequestItem {
         let name: String
         /// The name in which escaped backslashes are still escaped.
         let key: String
@@ -102,7 +102,7 @@ enum SendItems {
 
     /// Sets a value in the JSON body, unless the body is a form.
     private static func setting(
-        _ value: JSON, _ item: Item, in body: JSON?, _ argument: String, _ options: Options
+        _ value: JSON, _ item: RequestItem, in body: JSON?, _ argument: String, _ options: Options
     ) throws(ToolError) -> JSON? {
         guard !options.has("form"), !options.has("multipart") else { return nil }
         let shown = Printable.line(argument)
@@ -144,7 +144,7 @@ enum SendItems {
     }
 
     /// Splits an item at its first separator without a preceding backslash.
-    private static func item(_ text: String) -> Item? {
+    private static func item(_ text: String) -> RequestItem? {
         var name = "", key = "", rest = text[...]
         while let next = rest.first, !":=@;".contains(next) || next == ";" && rest.count > 1 {
             rest.removeFirst()
@@ -160,19 +160,17 @@ enum SendItems {
         }
         guard !name.isEmpty else { return nil }
         // An empty field: `Name;`.
-        if rest == ";" { return Item(name: name, key: key, kind: .header, value: "") }
+        if rest == ";" { return RequestItem(name: name, key: key, kind: .header, value: "") }
         let separators: [(String, Kind, Bool)] = [
             (":=@", .json, true), ("==@", .query, true), ("=@", .text, true), (":@", .header, true), (":=", .json, false),
             ("==", .query, false), ("=", .text, false), ("@", .file, false), (":", .header, false),
         ]
         for (separator, kind, isPath) in separators where rest.hasPrefix(separator) {
             let value = String(rest.dropFirst(separator.count))
-            return Item(name: name, key: key, kind: kind, value: value, isPath: isPath)
+            return RequestItem(name: name, key: key, kind: kind, value: value, isPath: isPath)
         }
         return nil
     }
-
-    static func shellQuoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
 }
 
 extension String {

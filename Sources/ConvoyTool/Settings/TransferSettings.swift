@@ -52,15 +52,15 @@ struct TransferSettings {
         try applyOwn(to: operation, url, number: number, heard: heard)
     }
 
-    /// Configures a transfer.
+    /// Configures the operation of a transfer.
     ///
     /// - Parameters:
     ///   - configuration: The operation's own configuration, if any.
     ///   - number: The number of the transfer in the run, from 1.
     func apply(
-        to transfer: Transfer, _ configuration: ConnectionConfiguration? = nil, number: Int
+        toTransfer operation: HTTPRequestOperation, _ url: URL, _ configuration: ConnectionConfiguration?,
+        isUpload: Bool, number: Int, heard: @escaping @Sendable (TransactionMetrics) -> Void
     ) throws(ToolError) {
-        let operation = transfer.operation
         // Transfers with a limit of their own must not share it.
         if configuration == nil, speed.limitOfEach == nil, operation.settings.isStandard {
             // Operations with the same settings prepare them once, which is half the cost of a small file.
@@ -69,8 +69,8 @@ struct TransferSettings {
             applyToTransfer(operation, configuration ?? ConnectionConfiguration())
         }
         // Only uploads have large request bodies.
-        if transfer.isUpload { operation.sendRateLimit = speed.limit }
-        try applyOwn(to: operation, transfer.url, number: number, heard: transfer.timings.add)
+        if isUpload { operation.sendRateLimit = speed.limit }
+        try applyOwn(to: operation, url, number: number, heard: heard)
     }
 
     private func makeSettingsOfTransfers(for request: URLRequest) -> RequestSettings {

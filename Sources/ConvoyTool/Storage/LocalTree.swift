@@ -4,14 +4,14 @@ import Foundation
 
 /// The regular files below a directory.
 struct LocalTree: Sendable {
-    struct File: Sendable {
+    struct LocalFile: Sendable {
         let size: Int64
         /// The time of the last modification, in seconds since 1970.
         let modified: Double
     }
 
     /// The files by their paths below the directory.
-    private(set) var files: [String: File] = [:]
+    private(set) var files: [String: LocalFile] = [:]
     /// The paths of links, devices and pipes, and of files whose names are not UTF-8.
     private(set) var skipped: Set<String> = []
 
@@ -60,7 +60,7 @@ struct LocalTree: Sendable {
             case S_IFDIR: directories.append(child)
             case S_IFREG:
                 guard filter.accepts(child) else { continue }
-                let file = File(
+                let file = LocalFile(
                     size: Int64(facts.st_size),
                     modified: Double(facts.st_mtim.tv_sec) + Double(facts.st_mtim.tv_nsec) / 1e9)
                 guard files.updateValue(file, forKey: child) == nil else {

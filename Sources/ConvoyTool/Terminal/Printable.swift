@@ -11,6 +11,9 @@ import FoundationNetworking
 /// A file name or an error message may come from a server. Unchanged, it could move the cursor, rename the window, or
 /// reverse the direction of text.
 enum Printable {
+    /// Returns the text in single quotes, as one word of a shell command.
+    static func shellQuoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
+
     /// Returns the text on one line, with `?` for every character that controls the terminal.
     static func line(_ text: String) -> String {
         var safe = String.UnicodeScalarView()

@@ -4,9 +4,6 @@ import Foundation
 
 /// The outcome of one request.
 struct Outcome: Sendable {
-    /// The error of a transfer that was interrupted.
-    static let cancelled = "cancelled"
-
     /// The ID in the manifest, or nil for a download.
     var id: String?
     /// The URL as it was given, without secrets.

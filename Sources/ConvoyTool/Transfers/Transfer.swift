@@ -149,7 +149,7 @@ final class Transfer: Sendable {
         if error != nil, purpose.keepsErrors { keepError(&outcome) }
         if let error = error.map(better) {
             outcome.kind = FailureKind(error, statusCode: operation.statusCode)
-            outcome.error = outcome.kind == .cancelled ? Outcome.cancelled : ErrorText.line(for: error)
+            outcome.error = outcome.kind == .cancelled ? ToolError.cancelled.text : ErrorText.line(for: error)
         }
         return outcome
     }
@@ -240,51 +240,29 @@ final class Transfer: Sendable {
     }
 }
 
-/// A sink for a body that also reports what it has received. All members may be used on any thread.
-protocol BodyCounting: BodySink {
-    /// The number of bytes received.
-    var count: Int64 { get }
-    /// The path of the file, or nil.
-    var path: String? { get }
-    /// The SHA-256 digest of all bytes in hexadecimal digits, or nil if it is not computed.
-    var sha256: String? { get }
-    /// Whether the file has been renamed to its final name.
-    var isCommitted: Bool { get }
-    /// The write error, with a better message than the engine's.
-    var failure: ToolError? { get }
-    /// Sets a closure to call before the first byte is written. It returns text to print first, or throws an error that
-    /// prevents writing.
-    func onStart(_ start: @escaping BodyStart)
-    /// Keeps the body of an error response: prints it, or writes it to the file.
-    func keep(_ body: Data) throws(ToolError)
-}
-
-/// A closure that is called before the first byte of a body is written.
-typealias BodyStart = @Sendable () throws(ToolError) -> Data?
-
 /// The time from the start of an operation's work to its end, including retries. It is measured when these events occur,
 /// because handlers may be called later.
 final class TransferClock: TransitionInterceptor {
-    private struct Times {
+    private struct Span {
         var begun: ContinuousClock.Instant?
         var ended: ContinuousClock.Instant?
     }
 
-    private let times = Locked(Times())
+    private let span = Locked(Span())
 
     /// The time in seconds, or 0 if the work has not started.
     var seconds: Double {
-        times.withLock { times in times.begun.map { ((times.ended ?? .now) - $0).seconds } ?? 0 }
+        span.withLock { span in span.begun.map { ((span.ended ?? .now) - $0).seconds } ?? 0 }
     }
 
     func operation(
         _ operation: URLConnectionOperation, changes transition: AtomicLifecycle.Transition,
         proceed: @escaping @Sendable () -> Void
     ) {
-        times.withLock { times in
+        span.withLock { span in
             switch transition.action {
-            case .begin where times.begun == nil: times.begun = .now
-            case .finish: times.ended = .now
+            case .begin where span.begun == nil: span.begun = .now
+            case .finish: span.ended = .now
             default: break
             }
         }
@@ -307,5 +285,20 @@ extension FileOptions {
         Transfer.Purpose(
             range: range, printsHead: printsHead || includesHead, keepsErrors: keepsErrors,
             replaces: existing == .replace)
+    }
+}
+
+extension TransferSettings {
+    /// Configures a transfer.
+    ///
+    /// - Parameters:
+    ///   - configuration: The operation's own configuration, if any.
+    ///   - number: The number of the transfer in the run, from 1.
+    func apply(
+        to transfer: Transfer, _ configuration: ConnectionConfiguration? = nil, number: Int
+    ) throws(ToolError) {
+        try apply(
+            toTransfer: transfer.operation, transfer.url, configuration, isUpload: transfer.isUpload, number: number,
+            heard: transfer.timings.add)
     }
 }

@@ -13,7 +13,7 @@ enum ImportCommand {
             guard !words.isEmpty else {
                 throw options.usage("no curl command; put it in quotes, or use - for standard input")
             }
-            var text = words.count == 1 ? words[1] : words.map(SendItems.shellQuoted).joined(separator: " ")
+            var text = words.count == 1 ? words[1] : words.map(Printable.shellQuoted).joined(separator: " ")
             if text == "-" {
                 let data = try InputFile.contents(of: "-", called: "standard input", limit: DownloadList.maximumLength)
                 text = String(decoding: data, as: UTF8.self)

@@ -159,7 +159,7 @@ enum WorkflowCommand {
             }
             let title = setting.title(of: row, round: round)
             if let title { display.say(title) }
-            let result = wait(for: item.run)
+            let result = item.run.wait()
             settings.trace.finish()
             display.releaseRemarks()
             item.board.end(result)
@@ -247,20 +247,6 @@ enum WorkflowCommand {
         let made = try make()
         settings.speed.applyHostLimits(to: made.manager)
         return Prepared(run: made, board: board)
-    }
-
-    /// Runs a workflow and waits for it on this thread, which must not belong to Swift's concurrency pool.
-    static func wait(for run: WorkflowRun) -> WorkflowResult {
-        let isOver = DispatchSemaphore(value: 0)
-        let result = Locked(WorkflowResult())
-        Interruption.shared.onInterrupt { run.cancel() }
-        Task {
-            let ended = await run.run()
-            result.withLock { $0 = ended }
-            isOver.signal()
-        }
-        isOver.wait()
-        return result.withLock { $0 }
     }
 }
 

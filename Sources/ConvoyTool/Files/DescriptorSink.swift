@@ -84,7 +84,7 @@ final class DescriptorSink: BodyCounting {
     private var reasonToStop: ToolError? {
         let (isClosed, end) = receipt.withLock { ($0.isClosed, $0.end) }
         if Interruption.shared.status != nil || isClosed {
-            return ToolError(text: Outcome.cancelled, status: .failed(.cancelled))
+            return .cancelled
         }
         guard let end, MonotonicClock.now > end else { return nil }
         return ToolError(text: "\(shownPath) was not read in time (--max-time)", status: .failed(.timeout))

@@ -103,7 +103,7 @@ final class BodyFile: BodyCounting {
 
     private func attempt(_ body: (inout Receipt) throws(FileWritingError) -> Void) throws(URLError) {
         try receipt.withLock { receipt throws(URLError) in
-            guard !receipt.isOver else { throw URLError(.cancelled, url: nil, Outcome.cancelled) }
+            guard !receipt.isOver else { throw URLError(.cancelled, url: nil, ToolError.cancelled.text) }
             try receipt.attempt(body)
         }
     }
