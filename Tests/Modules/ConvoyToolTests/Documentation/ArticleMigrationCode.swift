@@ -46,7 +46,7 @@ extension ArticleCode {
     static func alamofireHandler(_ manager: HTTPRequestOperationManager) -> HTTPRequestOperation {
         // Article: FromAlamofire
         // AF.request("users/1").responseDecodable(of: User.self) { response in … }
-        let request = manager.get("users/1", as: User.self) { result in
+        let request = manager.value(.get, "users/1", as: User.self) { result in
             switch result {
             case .success(let user): print(user.name)
             case .failure(let error): print(error)
@@ -76,7 +76,7 @@ extension ArticleCode {
         let data: Data = try await manager.get(url)
 
         // let (data, response) = try await URLSession.shared.upload(for: request, from: body)
-        let operation = try await manager.upload(url, method: .put, from: body)
+        let operation = try await manager.upload(url, method: .put, from: .data(body))
         print(operation.statusCode ?? 0, operation.responseData?.count ?? 0)
 
         // let (location, response) = try await URLSession.shared.download(from: url)

@@ -32,7 +32,7 @@ extension ArticleCode {
     static func upload(_ manager: HTTPRequestOperationManager) async throws {
         // Article: Streams
         let (source, _) = try await manager.bytes(.get, "log")
-        try await manager.upload("copy", method: .put, from: source.chunks)
+        try await manager.upload("copy", method: .put, from: .sequence(source.chunks))
         // Article: end
     }
 

@@ -78,7 +78,7 @@ import Testing
             _ = AFJSONPatchOperation.self  //> renamed to 'JSONPatch.Operation'
             _ = AFJSONPatchResponseSerializer()  //> renamed to 'JSONPatchResponseSerializer'
             _ = AFRocketClient(baseURL: nil)  //> renamed to 'HTTPRequestOperationManager'
-            _ = HTTPRequestOperationManager().SUBSCRIBE("x", usingBlock: { operations, error in print(operations as Any) }, error: nil)  //> subscribe(_:)
+            _ = HTTPRequestOperationManager().SUBSCRIBE("x", usingBlock: { operations, error in print(operations as Any) }, error: nil)  //> subscribe(_:as:)
             print(event.event)  //> renamed to 'type'
             print(event.identifier)  //> renamed to 'lastEventID'
         }
