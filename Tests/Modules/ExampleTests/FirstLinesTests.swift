@@ -41,7 +41,7 @@ struct FirstLinesTests {
         let value: Echo = try await api.get("get")
         // AF.request("…/get").responseDecodable(of: Echo.self) { response in … response.result … }
         await withCheckedContinuation { done in
-            api.get("get", as: Echo.self) { result in done.resume() }
+            api.value(.get, "get", as: Echo.self) { result in done.resume() }
         }
         // AF.request("…/post", method: .post)
         try await api.post("post")
@@ -100,11 +100,11 @@ struct FirstLinesTests {
         // AF.download("…/image/png", to: destination).downloadProgress { print($0.fractionCompleted) }
         try await api.download("image/png", to: file, progress: .to { print($0.fractionCompleted ?? 0) })
         // AF.upload(fileURL, to: "…/post"); URLSession.shared.upload(for: request, fromFile: file)
-        let uploaded: Posted = try await api.upload("post", fromFile: file)
+        let uploaded: Posted = try await api.upload("post", from: .file(file))
         // AF.upload(data, to: "…/post"); URLSession.shared.upload(for: request, from: data)
-        let sent: Posted = try await api.upload("post", from: Data("hello".utf8))
+        let sent: Posted = try await api.upload("post", from: .data(Data("hello".utf8)))
         // request.httpBodyStream = InputStream(data: …)
-        let streamed: Posted = try await api.upload("post", from: InputStream(data: Data("hello".utf8)), length: 5)
+        let streamed: Posted = try await api.upload("post", from: .stream(InputStream(data: Data("hello".utf8)), length: 5))
         // AF.upload(multipartFormData: { form in form.append(fileURL, withName: "file") }, to: "…/post")
         let form: Posted = try await api.post("post", parameters: ["title": "Pig"]) { form in
             try form.appendPart(fileURL: file, name: "file")
