@@ -143,12 +143,16 @@ struct CookieKey: Hashable, Sendable {
     let isHostOnly: Bool
 
     init(_ cookie: Cookie) {
-        (name, domain, path) = (cookie.nameBytes, cookie.domain, cookie.path)
+        name = cookie.nameBytes
+        domain = cookie.domain
+        path = cookie.path
         isHostOnly = cookie.isHostOnly
     }
 
     init(name: [UInt8], domain: String, path: String, isHostOnly: Bool) {
-        (self.name, self.domain, self.path) = (name, domain, path)
+        self.name = name
+        self.domain = domain
+        self.path = path
         self.isHostOnly = isHostOnly
     }
 }

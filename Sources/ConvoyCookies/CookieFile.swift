@@ -44,7 +44,8 @@ final class CookieFile {
         // Make SQLite overwrite removed values in the file.
         try opened.execute("PRAGMA secure_delete=ON")
         database = opened
-        (revision, dataVersion) = (0, nil)
+        revision = 0
+        dataVersion = nil
     }
 
     /// Whether another process has replaced the file.

@@ -109,8 +109,10 @@ struct CookieStoreState {
     /// Returns the changes to write, which are in flight until `finishWriting`.
     mutating func startWriting() -> CookieFile.Batch {
         isScheduled = false
-        (inFlight, sweepsInFlight) = (pending, sweeps)
-        (pending, sweeps) = ([:], [])
+        inFlight = pending
+        sweepsInFlight = sweeps
+        pending = [:]
+        sweeps = []
         let rows = inFlight.map { key, changed in
             let entry = jar.entry(key).flatMap { keepsSessionCookies || $0.cookie.expiryTime != nil ? $0 : nil }
             return CookieFile.Row(key: key, entry: entry, changed: changed)
@@ -124,7 +126,8 @@ struct CookieStoreState {
             pending.merge(inFlight) { max($0, $1) }
             sweeps = sweepsInFlight + sweeps
         }
-        (inFlight, sweepsInFlight) = ([:], [])
+        inFlight = [:]
+        sweepsInFlight = []
     }
 
     /// Marks all cookies as pending, for a new file.

@@ -266,7 +266,8 @@ struct HARMaker {
         timings.receive = milliseconds(.receive)
         guard metrics.cacheUse == nil else { return timings }
         timings.blocked = milliseconds(.blocked)
-        (timings.send, timings.wait) = (milliseconds(.send), milliseconds(.wait))
+        timings.send = milliseconds(.send)
+        timings.wait = milliseconds(.wait)
         guard !metrics.isReusedConnection else { return timings }
         timings.dns = milliseconds(.nameLookup)
         guard metrics.nameFound != nil else { return timings }

@@ -60,7 +60,9 @@ public final class NetworkActivityMonitor: Sendable {
         queue: DispatchQueue?, clock: any SchedulingClock = MonotonicClock(),
         counts: @escaping @Sendable (URLConnectionOperation) -> Bool = { _ in true }
     ) {
-        (handlerQueue, self.clock, self.counts) = (queue, clock, counts)
+        handlerQueue = queue
+        self.clock = clock
+        self.counts = counts
     }
 
     deinit {

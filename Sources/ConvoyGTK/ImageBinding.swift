@@ -52,11 +52,13 @@ import Foundation
 
     func set(_ job: Job, _ completion: Widget.ImageCompletion?) {
         if load != nil, let current = self.job, current.sharesLoad(with: job) {
-            (self.job, self.completion) = (job, completion)
+            self.job = job
+            self.completion = completion
             return
         }
         cancel()
-        (self.job, self.completion) = (job, completion)
+        self.job = job
+        self.completion = completion
         let request = Widget.imageRequest(for: job.request, in: widget)
         if let cached = job.downloader.cachedImage(covering: request), let texture = Paintables.texture(of: cached.image) {
             surface.show(texture)
@@ -148,8 +150,13 @@ import Foundation
         fade?.cancel()
         player?.pause()
         growth?.cancel()
-        (load, fade, player, growth) = (nil, nil, nil, nil)
-        (job, completion, shown) = (nil, nil, nil)
+        load = nil
+        fade = nil
+        player = nil
+        growth = nil
+        job = nil
+        completion = nil
+        shown = nil
     }
 
     // MARK: Sizes
@@ -186,8 +193,11 @@ import Foundation
         growth = nil
         guard var job, let needed = neededSize else { return }
         guard needed == size, fade == nil else { return sizeDidChange() }
-        (job.placeholder, job.failure, job.transition) = (.unchanged, .unchanged, .none)
-        (job.showsPreviews, job.isGrowth) = (false, true)
+        job.placeholder = .unchanged
+        job.failure = .unchanged
+        job.transition = .none
+        job.showsPreviews = false
+        job.isGrowth = true
         set(job, nil)
     }
 

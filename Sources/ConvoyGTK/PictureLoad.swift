@@ -39,7 +39,9 @@ package enum PictureLoads {
 
     private func finish(_ result: Result<Image, any Error>) {
         let handler = handler
-        (self.handler, preview, receipt) = (nil, nil, nil)
+        self.handler = nil
+        preview = nil
+        receipt = nil
         handler?(result)
     }
 
@@ -54,14 +56,18 @@ package enum PictureLoads {
     /// the selection changes. A cell that requests the same picture again joins the transfer.
     func cancel() {
         guard let old = receipt else { return }
-        (handler, preview, receipt) = (nil, nil, nil)
+        handler = nil
+        preview = nil
+        receipt = nil
         MainInbox.post { old.cancel() }
     }
 
     /// Ends the load and cancels the transfer immediately, because its widget no longer exists.
     func end() {
         let old = receipt
-        (handler, preview, receipt) = (nil, nil, nil)
+        handler = nil
+        preview = nil
+        receipt = nil
         _ = old?.cancel()
     }
 }

@@ -107,7 +107,8 @@ extension Widget {
     override func end() {
         operationBinding?.invalidate()
         updates?.cancel()
-        (operationBinding, updates) = (nil, nil)
+        operationBinding = nil
+        updates = nil
         super.end()
     }
 }
@@ -125,7 +126,8 @@ extension Widget {
     private var row: ObjectReference?
 
     init(_ widget: Widget, label: String, position: Int32) {
-        (self.label, self.position) = (label, position)
+        self.label = label
+        self.position = position
         super.init(widget)
     }
 

@@ -107,7 +107,8 @@ extension Widget {
 
     private func close() {
         let old = dialog
-        (shown, dialog) = (nil, nil)
+        shown = nil
+        dialog = nil
         if let old { gtk_window_destroy(old.pointer.assumingMemoryBound(to: GtkWindow.self)) }
         showNext()
     }
@@ -120,7 +121,10 @@ extension Widget {
 
     override func end() {
         // GTK destroys the dialog together with its window.
-        (waiting, shown, dialog, observations) = ([], nil, nil, [:])
+        waiting = []
+        shown = nil
+        dialog = nil
+        observations = [:]
         super.end()
     }
 }

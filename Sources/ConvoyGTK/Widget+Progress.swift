@@ -139,7 +139,8 @@ extension Widget {
         operationBinding?.invalidate()
         updates?.cancel()
         stopPulse()
-        (operationBinding, updates) = (nil, nil)
+        operationBinding = nil
+        updates = nil
         super.end()
     }
 }

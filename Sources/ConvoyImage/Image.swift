@@ -23,8 +23,11 @@ public struct Image: Sendable, Equatable {
     public var animation: ImageAnimation?
 
     init(format: ImageFormat, width: Int, height: Int, hasAlpha: Bool, pixels: Data) {
-        (self.format, self.width, self.height) = (format, width, height)
-        (self.hasAlpha, self.pixels) = (hasAlpha, pixels)
+        self.format = format
+        self.width = width
+        self.height = height
+        self.hasAlpha = hasAlpha
+        self.pixels = pixels
     }
 
     /// Creates an image from existing pixels.

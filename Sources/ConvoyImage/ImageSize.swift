@@ -8,7 +8,8 @@ public struct ImageSize: Sendable, Hashable {
 
     /// Creates a size. Numbers below 1 count as 1.
     public init(width: Int, height: Int) {
-        (self.width, self.height) = (width, height)
+        self.width = width
+        self.height = height
     }
 }
 

@@ -33,7 +33,9 @@ public struct ObjectStorageError: Error, Sendable, Hashable {
 
     /// Creates an error of this library.
     init(_ code: Code, _ message: String, key: String? = nil) {
-        (self.code, self.message, self.key) = (code, message, key)
+        self.code = code
+        self.message = message
+        self.key = key
     }
 
     static let noDigest = ObjectStorageError(.noDigest, "OpenSSL failed to compute the digest.")

@@ -155,7 +155,8 @@ private final class DomainListener: NetworkListener {
             state.ended = number
             switch result {
             case .addresses(let addresses):
-                (state.addresses, state.failures) = (addresses, 0)
+                state.addresses = addresses
+                state.failures = 0
             case .doesNotExist:
                 state.addresses = []
             case .failure:

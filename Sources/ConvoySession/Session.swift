@@ -46,7 +46,9 @@ final class Session: TaskSession {
         _ operations: HTTPRequestOperationManager, _ configuration: SessionConfiguration, _ handlers: HandlerTable,
         _ handlerQueue: DispatchQueue
     ) {
-        (self.operations, self.handlers, self.handlerQueue) = (operations, handlers, handlerQueue)
+        self.operations = operations
+        self.handlers = handlers
+        self.handlerQueue = handlerQueue
         headers = configuration.httpAdditionalHeaders
         cachePolicy = configuration.requestCachePolicy
         allowsCellularAccess = configuration.allowsCellularAccess
@@ -190,7 +192,9 @@ final class Session: TaskSession {
     func invalidate(cancels: Bool, forgetsHandlers: Bool, then: @escaping @Sendable () -> Void) {
         let (isFirst, isOver) = registry.withLock { registry in
             guard registry.phase == .open else { return (false, false) }
-            (registry.phase, registry.forgetsHandlers, registry.whenInvalid) = (.ending, forgetsHandlers, then)
+            registry.phase = .ending
+            registry.forgetsHandlers = forgetsHandlers
+            registry.whenInvalid = then
             return (true, registry.isOver)
         }
         if cancels {

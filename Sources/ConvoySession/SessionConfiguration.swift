@@ -156,7 +156,8 @@ public struct SessionConfiguration: Sendable {
     /// Applies the settings to the manager of a session's operations.
     func apply(to operations: HTTPRequestOperationManager) {
         operations.connectionConfiguration = connection
-        (operations.idleTimeout, operations.totalTimeout) = (timeoutIntervalForRequest, timeoutIntervalForResource)
+        operations.idleTimeout = timeoutIntervalForRequest
+        operations.totalTimeout = timeoutIntervalForResource
         operations.cache = cache
         switch cookies {
         case .none: operations.cookieStore = nil

@@ -19,7 +19,8 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
     let record: TaskRecord
 
     init(_ record: TaskRecord, of operation: HTTPRequestOperation) {
-        (self.record, self.operation) = (record, operation)
+        self.record = record
+        self.operation = operation
     }
 
     // MARK: Control

@@ -15,7 +15,9 @@ final class TaskDelegate: OperationDelegate {
 
     /// - Parameter isBarredFromCellular: Whether the task must not use a mobile network.
     init(_ record: TaskRecord, _ session: Session, isBarredFromCellular: Bool) {
-        (self.record, self.session, self.isBarredFromCellular) = (record, session, isBarredFromCellular)
+        self.record = record
+        self.session = session
+        self.isBarredFromCellular = isBarredFromCellular
     }
 
     func interests(in operation: URLConnectionOperation) -> OperationInterests {

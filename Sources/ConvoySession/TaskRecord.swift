@@ -41,7 +41,8 @@ final class TaskRecord: Sendable {
     private let state: Locked<State>
 
     init(_ identifier: Int, _ kind: HTTPRequestKind, of session: any TaskSession) {
-        (self.identifier, self.session) = (identifier, session)
+        self.identifier = identifier
+        self.session = session
         state = Locked(State(kind: kind))
     }
 
@@ -79,7 +80,8 @@ final class TaskRecord: Sendable {
     func becomeDownload() -> Bool {
         state.withLock { state in
             guard state.kind != .download else { return false }
-            (state.kind, state.task) = (.download, nil)
+            state.kind = .download
+            state.task = nil
             return true
         }
     }

@@ -62,7 +62,8 @@ open class URLSessionManager: RequestConfigurable, @unchecked Sendable {
 
     /// - Parameter operations: A new manager, to which the settings are applied.
     init(operations: HTTPRequestOperationManager, configuration: SessionConfiguration) {
-        (self.configuration, operationManager) = (configuration, operations)
+        self.configuration = configuration
+        operationManager = operations
         configuration.apply(to: operations)
         current = Locked(Session(operations, configuration, handlers, handlerQueue))
     }

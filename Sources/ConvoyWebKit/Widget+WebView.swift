@@ -155,7 +155,9 @@ private struct Page: Sendable {
         _ completion: Widget.PageCompletion?
     ) {
         self.widget = widget
-        (self.operation, self.progress, self.completion) = (operation, progress, completion)
+        self.operation = operation
+        self.progress = progress
+        self.completion = completion
     }
 
     func start(
@@ -226,7 +228,10 @@ private struct Page: Sendable {
     private func release() {
         isOver = true
         progressBinding?.invalidate()
-        (progress, completion, progressBinding, response) = (nil, nil, nil, nil)
+        progress = nil
+        completion = nil
+        progressBinding = nil
+        response = nil
     }
 
     func end() {

@@ -84,7 +84,8 @@ public struct PieceChecksums: Sendable, Hashable {
     /// Creates the checksums of pieces; nil if the length is not positive or the checksums are empty.
     public init?(length: Int64, checksums: [Checksum]) {
         guard length > 0, !checksums.isEmpty else { return nil }
-        (self.length, self.checksums) = (length, checksums)
+        self.length = length
+        self.checksums = checksums
     }
 
     /// Returns the byte range of a piece in a file of a given length; nil if the file has no such piece.

@@ -38,7 +38,8 @@ final class FileDigest: @unchecked Sendable {
     func begin(_ algorithms: [ChecksumAlgorithm]) {
         state.withLock { state in
             state.algorithms = algorithms
-            (state.limit, state.position) = (0, 0)
+            state.limit = 0
+            state.position = 0
             state.generation += 1
             state.isStopped = false
         }
@@ -101,7 +102,8 @@ final class FileDigest: @unchecked Sendable {
                 guard state.generation == generation, state.limit == limit, state.isStopped == isStopped else {
                     return (false, nil)
                 }
-                (state.isRunning, state.position) = (false, position)
+                state.isRunning = false
+                state.position = position
                 return (true, state.completion.take())
             }
             if isOver {

@@ -35,7 +35,8 @@ extension DownloadFile {
             state.withLock { state in
                 let spent = (end &- state.opened) / Self.shareOfPause
                 let pause = max(Self.shortestPause, min(Self.longestPause, spent), (end &- now) &* Self.pauseFactor)
-                (state.isSynchronizing, state.nextSynchronization) = (false, end &+ pause)
+                state.isSynchronizing = false
+                state.nextSynchronization = end &+ pause
             }
             // Handle the bytes written in the meantime.
             synchronizeIfDue()
@@ -123,7 +124,8 @@ extension DownloadFile {
         let isDue = state.withLock { $0.kept != nil && !$0.isEnding && generation == $0.generation }
         guard isDue, calls.rename(paths.replacement, paths.partial) == 0 else { return false }
         let old = state.withLock { state in
-            (state.claimed, state.claimsWrongBytes) = (state.safe.count, false)
+            state.claimed = state.safe.count
+            state.claimsWrongBytes = false
             return state.kept.take()
         }
         if let old { release(old) }

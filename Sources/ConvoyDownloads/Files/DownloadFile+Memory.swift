@@ -110,7 +110,8 @@ extension DownloadFile.Condition {
         }
         if count == 0 { memory = Array(bytes) } else { memory.append(contentsOf: bytes) }
         written.insert(offset..<offset + Int64(bytes.count))
-        (isMemoryOld, isSecured) = (false, false)
+        isMemoryOld = false
+        isSecured = false
         return true
     }
 }

@@ -101,7 +101,9 @@ package final class DownloadFile: @unchecked Sendable {
         _ paths: PartialPaths, calls: FileCalls = FileCalls(),
         clock: @escaping @Sendable () -> UInt64 = { MonotonicClock.now }
     ) {
-        (self.paths, self.calls, self.clock) = (paths, calls, clock)
+        self.paths = paths
+        self.calls = calls
+        self.clock = clock
         directory = paths.directory
     }
 
@@ -142,7 +144,8 @@ package final class DownloadFile: @unchecked Sendable {
             state.keepsInMemory = !kept.isEmpty && !state.memory.isEmpty
             state.isMemoryOld = kept.isEmpty
             state.isSecured = false
-            (state.representation, state.written) = (representation, kept)
+            state.representation = representation
+            state.written = kept
             state.safe = state.safe.intersection(kept)
             state.generation += 1
         }
@@ -257,8 +260,10 @@ package final class DownloadFile: @unchecked Sendable {
                 throw FileWritingError(.cannotWrite, paths.journal, errno)
             }
             state.withLock { state in
-                (state.claimed, state.claimsWrongBytes) = (0, false)
-                (state.safe, state.isPrepared) = (ByteRanges(), false)
+                state.claimed = 0
+                state.claimsWrongBytes = false
+                state.safe = ByteRanges()
+                state.isPrepared = false
                 state.generation += 1
             }
         }

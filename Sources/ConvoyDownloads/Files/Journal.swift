@@ -25,7 +25,10 @@ package struct JournalEntry: Sendable, Equatable {
     package var bytes: ByteRanges
 
     package init(number: UInt64, mark: String, representation: Representation, bytes: ByteRanges) {
-        (self.number, self.mark, self.representation, self.bytes) = (number, mark, representation, bytes)
+        self.number = number
+        self.mark = mark
+        self.representation = representation
+        self.bytes = bytes
     }
 
     // MARK: Text
@@ -158,7 +161,8 @@ package struct PartialPaths: Sendable, Equatable {
     }
 
     private init(directory: String, name: String) {
-        (self.directory, stem) = (directory, PathText.join(directory, Self.shortened(name)))
+        self.directory = directory
+        stem = PathText.join(directory, Self.shortened(name))
     }
 
     /// Returns a name short enough for the suffixes. Most file systems allow 255 bytes.

@@ -34,7 +34,11 @@ package struct Representation: Sendable, Equatable {
     package init(
         place: ResourcePlace, shownURL: String, validators: RepresentationFacts.Validators, type: String?, total: Int64
     ) {
-        (self.place, shown, self.validators, self.type, self.total) = (place, shownURL, validators, type, total)
+        self.place = place
+        shown = shownURL
+        self.validators = validators
+        self.type = type
+        self.total = total
     }
 
     /// The URL for display, without its secrets.

@@ -14,7 +14,8 @@ struct StoredValidators: Sendable, Equatable {
     private static let name = "user.convoy.validators"
 
     init(_ head: ResponseHead) {
-        (entityTag, modified) = (head.echoedValue(of: "ETag")?.text, head.echoedValue(of: "Last-Modified")?.text)
+        entityTag = head.echoedValue(of: "ETag")?.text
+        modified = head.echoedValue(of: "Last-Modified")?.text
     }
 
     /// Reads the validators of an existing file: those stored with it, if the file has not changed since, otherwise its

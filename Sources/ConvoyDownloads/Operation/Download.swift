@@ -60,8 +60,11 @@ final class Download: @unchecked Sendable {
     /// Starts an attempt. This method can be called on any thread.
     func begin(_ work: AttemptContext) {
         state.withLock { state in
-            (state.work, state.isFetching, state.isStopping) = (work, false, false)
-            (state.fatal, state.failures) = (nil, [:])
+            state.work = work
+            state.isFetching = false
+            state.isStopping = false
+            state.fatal = nil
+            state.failures = [:]
         }
         guard work.begin(stop: { self.stop() }) else {
             // Clear `work` first, because `didStop` may start the next attempt.
@@ -147,7 +150,8 @@ final class Download: @unchecked Sendable {
         if state.withLock({ $0.outcome }) == .skipped { return succeed() }
         let request = state.withLock { state -> PartRequest? in
             state.meter.begin(at: settings.clock())
-            (state.earlierHead, state.head) = (state.head ?? state.earlierHead, nil)
+            state.earlierHead = state.head ?? state.earlierHead
+            state.head = nil
             let request = state.plan.begin()
             if !state.plan.done.isEmpty { state.file?.begin(state.plan.representation, keeping: state.plan.done) }
             return request

@@ -25,7 +25,8 @@ public struct DownloadProgress: Sendable, Hashable {
     }
 
     init(_ progress: TransferProgress) {
-        (bytesReceived, bytesExpected) = (progress.bytesReceived, progress.bytesExpectedToReceive)
+        bytesReceived = progress.bytesReceived
+        bytesExpected = progress.bytesExpectedToReceive
     }
 }
 

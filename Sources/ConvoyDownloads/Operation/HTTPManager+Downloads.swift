@@ -89,7 +89,8 @@ extension HTTPManager {
             throw URLError(.badURL, url: file, "The destination of a download must be a file URL.")
         }
         let download = try newDownload(url, parameters, headers, timeout)
-        (download.destination, download.existingFilePolicy) = (file, existing)
+        download.destination = file
+        download.existingFilePolicy = existing
         return download
     }
 

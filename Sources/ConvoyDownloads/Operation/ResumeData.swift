@@ -97,8 +97,11 @@ public struct ResumeData: Sendable, Hashable {
             throw .malformed("The journal entry is invalid.")
         }
         guard ResourcePlace(url) == entry.representation.place else { throw .otherURL }
-        (self.url, name, journal) = (url, members.file, members.journal)
-        (byteCount, expectedByteCount) = (entry.bytes.count, entry.representation.total)
+        self.url = url
+        name = members.file
+        journal = members.journal
+        byteCount = entry.bytes.count
+        expectedByteCount = entry.representation.total
     }
 
     private static func isHexadecimal(_ byte: UInt8) -> Bool {
@@ -127,7 +130,10 @@ extension ResumeData: Codable {
         }
 
         init(_ version: Int, _ url: String, _ file: String, _ journal: String) throws(ResumeDataError) {
-            (self.version, self.url, self.file, self.journal) = (version, url, file, journal)
+            self.version = version
+            self.url = url
+            self.file = file
+            self.journal = journal
             guard let digest = Self.digest(version, url, file, journal) else {
                 throw .malformed("The digest could not be computed.")
             }

@@ -158,7 +158,9 @@ extension DownloadPlan {
         sources[part.source].sendsParts = units && validators != nil && announced != nil ? nil : false
         if units, isVerified, announced != nil { sources[part.source].sendsParts = nil }
         if var part = parts[id] {
-            (part.end, part.responseEnd, part.isReceiving) = (length, length, true)
+            part.end = length
+            part.responseEnd = length
+            part.isReceiving = true
             parts[id] = part
         }
         return .startsOver

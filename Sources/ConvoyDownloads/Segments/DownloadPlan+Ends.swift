@@ -79,7 +79,8 @@ extension DownloadPlan {
                 if lengths?.contains(part.position) == false {
                     sources[part.source].isBad = true
                 } else {
-                    (contents.hasEnded, contents.total) = (true, part.position)
+                    contents.hasEnded = true
+                    contents.total = part.position
                 }
             }
         case .failed:
@@ -103,7 +104,8 @@ extension DownloadPlan {
         case .refused: sources[part.source].isDropped = true
         case .disagrees: sources[part.source].isBad = true
         case .changed:
-            (asksForWhole, isRestarting) = (true, true)
+            asksForWhole = true
+            isRestarting = true
             return parts.isEmpty ? restart() : .stopAll
         }
         if isComplete { return .finished }
@@ -154,7 +156,10 @@ extension DownloadPlan {
             for source in contents.sent.keys { contents.sent[source]?.remove(wrong) }
             if culprit == nil { allowedParts = 1 }
         } else {
-            (contents, replaced, asksForWhole, allowedParts) = (Contents(), nil, true, 1)
+            contents = Contents()
+            replaced = nil
+            asksForWhole = true
+            allowedParts = 1
             wrongFiles += 1
         }
         guard let culprit else { return [] }

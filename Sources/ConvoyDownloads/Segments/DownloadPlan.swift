@@ -128,8 +128,11 @@ package struct DownloadPlan: Sendable {
     /// Begins an attempt. Returns the first part to request; nil if there is nothing to fetch, or no source is
     /// available.
     package mutating func begin() -> PartRequest? {
-        (parts, isRestarting) = ([:], false)
-        (allowedParts, restarts, refusals) = (maximumParts, 0, 0)
+        parts = [:]
+        isRestarting = false
+        allowedParts = maximumParts
+        restarts = 0
+        refusals = 0
         for index in sources.indices {
             (sources[index].isDropped, sources[index].hasSent, sources[index].failures) = (false, false, 0)
         }
@@ -229,7 +232,9 @@ package struct DownloadPlan: Sendable {
         let count = part.writing ?? 0
         let range = part.position..<part.position + count
         contents.done.insert(range)
-        (part.position, part.received, part.last) = (range.upperBound, part.received + count, now)
+        part.position = range.upperBound
+        part.received = part.received + count
+        part.last = now
         part.writing = 0
         if part.began == 0 { part.began = now }
         if count > 0 {

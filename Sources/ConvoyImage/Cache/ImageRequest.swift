@@ -35,7 +35,9 @@ public struct ImageRequest: Sendable {
         processors: [any ImageProcessor] = []
     ) {
         urlRequest = request
-        (self.size, self.contentMode, self.processors) = (size, contentMode, processors)
+        self.size = size
+        self.contentMode = contentMode
+        self.processors = processors
     }
 }
 #endif

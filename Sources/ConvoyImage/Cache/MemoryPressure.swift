@@ -38,7 +38,9 @@ package final class MemoryPressure: Sendable {
         package let watch: MemoryPressureWatch
 
         fileprivate init(_ key: Int, _ owner: MemoryPressure, _ watch: MemoryPressureWatch) {
-            (self.key, self.owner, self.watch) = (key, owner, watch)
+            self.key = key
+            self.owner = owner
+            self.watch = watch
         }
 
         deinit { owner.end(key) }
@@ -146,7 +148,8 @@ private final class PressureWatcher: Sendable {
     private let counters: [Substring: UInt64]
 
     init(_ source: MemoryPressure.Source) throws(SystemError) {
-        (self.source, path) = (source, source.path)
+        self.source = source
+        path = source.path
         switch source {
         case .stalls(let path): descriptor = try PressureWatcher.trigger(path)
         case .events(let path): descriptor = try PressureWatcher.changes(of: path)

@@ -53,8 +53,10 @@ extension ImageLayout {
         }
         guard var layout else { throw .malformed("no image data") }
         layout.pieces = [.range(0..<end)]
-        (layout.frames, layout.timing) = (frames, timing)
-        (layout.orientation, layout.colorSpace) = (orientation, colorSpace)
+        layout.frames = frames
+        layout.timing = timing
+        layout.orientation = orientation
+        layout.colorSpace = colorSpace
         return layout
     }
 

@@ -39,7 +39,8 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
     let wantsPreview: Bool
 
     init(_ downloader: ImageDownloader, _ priority: Operation.QueuePriority, _ handlers: Handlers) {
-        (wantsProgress, wantsPreview) = (handlers.progress != nil, handlers.preview != nil)
+        wantsProgress = handlers.progress != nil
+        wantsPreview = handlers.preview != nil
         state = Locked(State(handlers: handlers, priority: priority, downloader: downloader))
     }
 

@@ -94,7 +94,10 @@ final class ImageVariant: @unchecked Sendable {
     let isCancelled = Atomic<Bool>(false)
 
     init(_ request: ImageRequest, _ form: ExactString, _ cacheKey: ImageCacheKey?, _ job: ImageJob) {
-        (self.request, self.form, self.cacheKey, self.job) = (request, form, cacheKey, job)
+        self.request = request
+        self.form = form
+        self.cacheKey = cacheKey
+        self.job = job
         cacheTag = request.cacheTag
     }
 
@@ -156,7 +159,8 @@ final class PreviewPace: Sendable {
             guard !state.isBusy, now >= state.earliest, count >= state.seenBytes + max(256, state.seenBytes / 4) else {
                 return false
             }
-            (state.isBusy, state.seenBytes) = (true, count)
+            state.isBusy = true
+            state.seenBytes = count
             return true
         }
     }
@@ -237,7 +241,9 @@ struct ImageJobs {
 
     /// Keeps a job without loads. Returns the operations of the jobs that must be cancelled instead.
     mutating func park(_ job: ImageJob, _ operation: HTTPRequestOperation, bytes: Int) -> [HTTPRequestOperation] {
-        (job.phase, job.pausedOperation, job.parkedBytes) = (.parked, operation, bytes)
+        job.phase = .parked
+        job.pausedOperation = operation
+        job.parkedBytes = bytes
         transferDidEnd(job)
         parked.append(job)
         var cancelled: [HTTPRequestOperation] = []

@@ -75,7 +75,9 @@ package struct ImageTinting: ImageProcessor, Hashable {
 
     /// Creates a processor that tints images. An amount below 0 or NaN counts as 0, and one above 1 as 1.
     package init(red: UInt8, green: UInt8, blue: UInt8, amount: Double = 1) {
-        (self.red, self.green, self.blue) = (red, green, blue)
+        self.red = red
+        self.green = green
+        self.blue = blue
         self.amount = amount > 0 ? min(amount, 1) : 0
     }
 

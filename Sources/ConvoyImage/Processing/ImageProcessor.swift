@@ -86,7 +86,8 @@ package struct ImageResizing: ImageProcessor, Hashable {
 
     /// Creates a processor that reduces images to a size.
     package init(to size: ImageSize, contentMode: ImageContentMode = .fit) {
-        (self.size, self.contentMode) = (size, contentMode)
+        self.size = size
+        self.contentMode = contentMode
     }
 
     /// An identifier that contains the size and the mode.

@@ -22,7 +22,9 @@ struct ImageScaler {
     ///   - source: The size of the source, at least as large as the target in both directions.
     ///   - target: The size of the result, at least one pixel.
     init(from source: ImageSize, to target: ImageSize, hasAlpha: Bool) {
-        (self.source, self.target, self.hasAlpha) = (source, target, hasAlpha)
+        self.source = source
+        self.target = target
+        self.hasAlpha = hasAlpha
         let channels = hasAlpha ? 4 : 3
         sums = [UInt64](repeating: 0, count: target.width * channels)
         rowSums = sums
@@ -99,7 +101,9 @@ struct ImageScaler {
                     blue &+= UInt64(row[offset + 2]) &* weight
                     start = min(right, end)
                     if right <= end {
-                        (left, x, offset) = (right, x + 1, offset + 3)
+                        left = right
+                        x = x + 1
+                        offset = offset + 3
                     }
                 }
                 sums[column * 3] = red
@@ -129,7 +133,9 @@ struct ImageScaler {
                     alpha &+= weight
                     start = min(right, end)
                     if right <= end {
-                        (left, x, offset) = (right, x + 1, offset + 4)
+                        left = right
+                        x = x + 1
+                        offset = offset + 4
                     }
                 }
                 sums[column * 4] = red

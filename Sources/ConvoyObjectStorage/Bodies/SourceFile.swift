@@ -22,7 +22,9 @@ public struct SourceFile: Sendable, Hashable, Codable {
     }
 
     private init(path: String) throws(ObjectStorageError) {
-        (self.path, identity, seen) = (path, try Self.source(path).identity, SourceIdentity.now)
+        self.path = path
+        identity = try Self.source(path).identity
+        seen = SourceIdentity.now
     }
 
     private static func source(_ path: String) throws(ObjectStorageError) -> FileSource {

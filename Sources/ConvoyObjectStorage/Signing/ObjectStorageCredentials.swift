@@ -12,7 +12,9 @@ public struct ObjectStorageCredentials: Sendable, Hashable {
 
     /// Creates credentials with or without a session token.
     public init(accessKeyID: String, secretAccessKey: String, sessionToken: String? = nil) {
-        (self.accessKeyID, self.secretAccessKey, self.sessionToken) = (accessKeyID, secretAccessKey, sessionToken)
+        self.accessKeyID = accessKeyID
+        self.secretAccessKey = secretAccessKey
+        self.sessionToken = sessionToken
     }
 }
 

@@ -32,7 +32,9 @@ package struct SignatureV4: Sendable {
     package var date: Date
 
     package init(credentials: ObjectStorageCredentials, region: String, date: Date) {
-        (self.credentials, self.region, self.date) = (credentials, region, date)
+        self.credentials = credentials
+        self.region = region
+        self.date = date
     }
 
     // MARK: The three steps

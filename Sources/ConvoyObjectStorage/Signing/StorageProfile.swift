@@ -51,7 +51,9 @@ package struct StorageProfile: Sendable {
                 .noCredentials,
                 "The profile \(wanted.debugDescription) does not exist in \(Self.list(paths.compactMap(\.self))).")
         }
-        (self.name, self.settings, self.paths) = (wanted, settings, paths.compactMap(\.self))
+        self.name = wanted
+        self.settings = settings
+        self.paths = paths.compactMap(\.self)
     }
 
     /// The region, if any.

@@ -78,7 +78,9 @@ public final class ObjectStorage: Sendable {
 
         /// Creates settings for a bucket.
         public init(endpoint: URL, region: String, bucket: String) {
-            (self.endpoint, self.region, self.bucket) = (endpoint, region, bucket)
+            self.endpoint = endpoint
+            self.region = region
+            self.bucket = bucket
         }
     }
 

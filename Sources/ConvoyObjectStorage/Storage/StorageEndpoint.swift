@@ -19,7 +19,9 @@ struct StorageEndpoint: Sendable, Hashable {
         }
         target = address.target
         path = address.afterAuthority.hasSuffix("/") ? String(address.afterAuthority) : "\(address.afterAuthority)/"
-        (bucket, addressing, region) = (configuration.bucket, configuration.addressing, configuration.region)
+        bucket = configuration.bucket
+        addressing = configuration.addressing
+        region = configuration.region
         guard Self.isName(bucket, with: "-_."), bucket != ".", bucket != ".." else {
             throw ObjectStorageError(
                 .invalidConfiguration,

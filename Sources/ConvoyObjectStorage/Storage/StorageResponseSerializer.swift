@@ -30,7 +30,8 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
     private static let errorLimit = 64 << 10
 
     init(_ call: StorageCall, in place: StoragePlace) {
-        (self.call, self.place) = (call, place)
+        self.call = call
+        self.place = place
         region = place.region
         if call.answer != .data { http.limits.maximumBodySize = place.answerLimit }
     }
@@ -54,7 +55,9 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
     private func stored(_ response: HTTPURLResponse) throws -> StoredObject {
         var object = StoredObject(response, key: call.name ?? "")
         // These fields describe the response, which has no body, rather than the object.
-        (object.size, object.contentType, object.metadata) = (call.payload.length, nil, [:])
+        object.size = call.payload.length
+        object.contentType = nil
+        object.metadata = [:]
         object.checksums = []
         let digests = try call.payload.digests()
         if let checksum = response.value(forHTTPHeaderField: "x-amz-checksum-sha256") {

@@ -36,8 +36,11 @@ public struct MultipartUpload: Codable, Sendable, Hashable {
     public internal(set) var parts: [Part] = []
 
     init(key: String, uploadID: String, source: SourceFile, partSize: Int64, hasChecksums: Bool) {
-        (self.key, self.uploadID, self.source) = (key, uploadID, source)
-        (self.partSize, self.hasChecksums) = (partSize, hasChecksums)
+        self.key = key
+        self.uploadID = uploadID
+        self.source = source
+        self.partSize = partSize
+        self.hasChecksums = hasChecksums
     }
 
     /// Decodes an upload.

@@ -262,7 +262,8 @@ extension ObjectStorage {
                     .about(bucket: configuration.bucket, key: upload.key)
             }
             var object = StoredObject(key: upload.key)
-            (object.entityTag, object.size) = (tag, upload.source.size)
+            object.entityTag = tag
+            object.size = upload.source.size
             return object
         } catch let error as ObjectStorageError where error.code == .noSuchUpload {
             // The response to an earlier attempt may have been lost.

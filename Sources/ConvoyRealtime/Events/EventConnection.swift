@@ -14,7 +14,9 @@ final class EventBody: BodySink, @unchecked Sendable {
     private var expectedCount = 0
 
     init(of feed: EventFeed, number: Int, parser: EventStreamParser) {
-        (self.feed, self.number, self.parser) = (feed, number, parser)
+        self.feed = feed
+        self.number = number
+        self.parser = parser
     }
 
     var isImmediate: Bool { true }

@@ -242,7 +242,8 @@ final class EventDelivery: Sendable {
         let (room, then) = state.withLock { state -> ((@Sendable () -> Void)?, (@Sendable () -> Void)?) in
             state.isOver = true
             version.add(1, ordering: .releasing)
-            (state.items, state.cost) = ([], 0)
+            state.items = []
+            state.cost = 0
             return (state.takeRoom(), state.afterDrain.take())
         }
         room?()
@@ -256,7 +257,9 @@ final class EventDelivery: Sendable {
             version.add(1, ordering: .releasing)
             if state.end == nil { state.end = end }
             let handlers = state.handlers
-            (state.handlers, state.items, state.cost) = (EventHandlers(), [], 0)
+            state.handlers = EventHandlers()
+            state.items = []
+            state.cost = 0
             var waiting: [CheckedContinuation<Void, Never>] = []
             for reader in state.readers.keys { waiting += state.readers[reader]?.takeWaiting() ?? [] }
             return (handlers, waiting, state.room.take(), state.afterDrain.take())

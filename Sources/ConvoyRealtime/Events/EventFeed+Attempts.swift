@@ -108,7 +108,8 @@ extension EventFeed.State {
     /// source has no connection, or if no attempt will follow.
     mutating func hold() -> AttemptContext? {
         guard phase == .connected, connection != nil, let work, !work.isEnding else { return nil }
-        (phase, self.work) = (.held, nil)
+        phase = .held
+        self.work = nil
         return work
     }
 }

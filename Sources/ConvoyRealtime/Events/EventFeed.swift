@@ -68,7 +68,8 @@ final class EventFeed: @unchecked Sendable {
         let (number, lastEventID, settings) = (
             state.withLock { state -> Int in
                 state.number += 1
-                (state.phase, state.end) = (.connected, ConnectionEnd())
+                state.phase = .connected
+                state.end = ConnectionEnd()
                 return state.number
             }, lastEventID, settings.withLock { $0 }
         )

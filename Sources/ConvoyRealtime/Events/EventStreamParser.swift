@@ -53,7 +53,8 @@ package struct EventStreamParser: Sendable {
     ///   - maximumLineLength: The maximum length of a line in bytes, at least 1; nil uses `maximumEventLength`.
     ///   - maximumEventLength: The maximum length of an event in bytes, at least 1.
     package init(lastEventID: String = "", maximumLineLength: Int? = nil, maximumEventLength: Int = 8 << 20) {
-        (self.lastEventID, identifier) = (lastEventID, lastEventID)
+        self.lastEventID = lastEventID
+        identifier = lastEventID
         self.maximumLineLength = maximumLineLength.map { max(1, $0) }
         self.maximumEventLength = max(1, maximumEventLength)
         // Leave room for a field's name and a byte order mark, without overflow.
@@ -90,7 +91,9 @@ package struct EventStreamParser: Sendable {
             try read(piece, &events)
         } catch {
             // Release the buffers of an excessive line or event.
-            (failure, data, partialLine) = (error, [], [])
+            failure = error
+            data = []
+            partialLine = []
             throw error
         }
     }

@@ -82,7 +82,8 @@ public struct ServerSentEvents: AsyncSequence, Sendable {
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> ServerSentEvent? {
             while position == events.count {
                 guard let reader else { throw EventSourceError.isIterated }
-                (events, position) = ([], 0)
+                events = []
+                position = 0
                 guard let group = try await reader.reading.next() else { return nil }
                 events = group
             }

@@ -64,7 +64,8 @@ struct JSONDifference {
         var (oldPlace, newPlace) = (start, start)
         for (oldMatch, newMatch) in matches(oldMiddle, newMiddle) + [(oldMiddle.endIndex, newMiddle.endIndex)] {
             replace(old[oldPlace..<oldMatch], by: new[newPlace..<newMatch])
-            (oldPlace, newPlace) = (oldMatch + 1, newMatch + 1)
+            oldPlace = oldMatch + 1
+            newPlace = newMatch + 1
         }
     }
 
@@ -184,7 +185,8 @@ enum SequenceMatches {
                 before.new = before.old - (isInsertion ? diagonal + 1 : diagonal - 1)
             }
             while old > before.old, new > before.new {
-                (old, new) = (old - 1, new - 1)
+                old = old - 1
+                new = new - 1
                 places.append((old, new))
             }
             (old, new) = before

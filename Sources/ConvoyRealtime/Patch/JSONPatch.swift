@@ -368,7 +368,9 @@ struct JSONPatchProblem: Error {
     let name: String?
 
     init(_ reason: JSONPatchError.Reason, _ pointer: String? = nil, name: String? = nil) {
-        (self.reason, self.pointer, self.name) = (reason, pointer, name)
+        self.reason = reason
+        self.pointer = pointer
+        self.name = name
     }
 
     func error(at index: Int, _ operation: String? = nil) -> JSONPatchError {

@@ -37,7 +37,8 @@ final class SubscriptionCore: Sendable {
         of source: EventSource, makeFetch: @escaping @Sendable () throws -> HTTPRequestOperation,
         enqueue: @escaping @Sendable (HTTPRequestOperation) -> Void
     ) {
-        (self.makeFetch, self.enqueue) = (makeFetch, enqueue)
+        self.makeFetch = makeFetch
+        self.enqueue = enqueue
         handlerQueue = DispatchQueue(label: "Convoy.Subscription.handler", target: source.completionQueue ?? .main)
         source.completionQueue = queue
         source.openHandler = { source in self.opened(source) }
@@ -206,7 +207,8 @@ final class SubscriptionReading: Sendable {
         mutating func append(_ change: SubscriptionChange, cost: Int) {
             if case .value = change {
                 // The whole value includes all earlier changes.
-                (changes, self.cost) = ([change], 0)
+                changes = [change]
+                self.cost = 0
             } else {
                 changes.append(change)
                 self.cost += cost
@@ -231,7 +233,8 @@ final class SubscriptionReading: Sendable {
     private var key: ObjectIdentifier { ObjectIdentifier(self) }
 
     init(of core: SubscriptionCore, by source: EventSource) {
-        (self.core, self.source) = (core, source)
+        self.core = core
+        self.source = source
         core.inner.withLock { inner in
             var buffer = Buffer()
             if let value = inner.state.value { buffer.append(.value(value), cost: 0) }

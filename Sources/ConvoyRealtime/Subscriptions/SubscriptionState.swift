@@ -78,7 +78,10 @@ struct SubscriptionState {
         guard fetchesValue else { return }
         if isOpened, resumesByEventID, !lastEventID.isEmpty, phase != .uncertain { return }
         // Events between the connections are lost.
-        (kept, keptLength, base, candidate) = ([], 0, "", nil)
+        kept = []
+        keptLength = 0
+        base = ""
+        candidate = nil
         fetch()
     }
 
@@ -102,7 +105,8 @@ struct SubscriptionState {
         case .uncertain:
             if event.lastEventID.isEmpty { return follow(event) }
             if event.lastEventID == version {
-                (phase, attempts) = (.following, 0)
+                phase = .following
+                attempts = 0
             } else if let number = Self.number(event.lastEventID), let last = Self.number(version) {
                 // An event that the value already includes is skipped.
                 if number > last { follow(event) }
@@ -116,7 +120,8 @@ struct SubscriptionState {
     }
 
     private mutating func follow(_ event: ServerSentEvent) {
-        (phase, attempts) = (.following, 0)
+        phase = .following
+        attempts = 0
         apply(event)
     }
 
@@ -127,7 +132,12 @@ struct SubscriptionState {
         } catch {
             return recover(from: event, error)
         }
-        (kept, keptLength, candidate, phase, attempts, failures) = ([], 0, nil, .following, 0, 0)
+        kept = []
+        keptLength = 0
+        candidate = nil
+        phase = .following
+        attempts = 0
+        failures = 0
         // A running fetch is older than this value.
         fetchNumber += 1
     }
@@ -157,7 +167,10 @@ struct SubscriptionState {
             actions.append(.fail(SubscriptionError.unusableEvents(error)))
             return
         }
-        (kept, keptLength, base, candidate) = ([], 0, phase == .fetching ? "" : version, nil)
+        kept = []
+        keptLength = 0
+        base = phase == .fetching ? "" : version
+        candidate = nil
         keep(event)
         fetch(delay: Self.delay(failures - 1))
     }
@@ -165,7 +178,10 @@ struct SubscriptionState {
     private mutating func keep(_ event: ServerSentEvent) {
         keptLength += event.data.utf8.count + 64
         if keptLength > Self.maximumKeptLength {
-            (kept, keptLength, base, candidate) = ([], 0, event.lastEventID, nil)
+            kept = []
+            keptLength = 0
+            base = event.lastEventID
+            candidate = nil
             fetch(delay: Self.delay(attempts))
         } else {
             kept.append(event)
@@ -244,14 +260,18 @@ struct SubscriptionState {
 
     private mutating func adopt(_ value: JSON, _ version: String, then events: [ServerSentEvent], _ next: Phase) {
         set(value, version: version)
-        (kept, keptLength, candidate, phase) = ([], 0, nil, next)
+        kept = []
+        keptLength = 0
+        candidate = nil
+        phase = next
         if next == .following { attempts = 0 }
         // If an event cannot be applied, the later ones are kept.
         for event in events { handle(event) }
     }
 
     private mutating func set(_ value: JSON, version: String) {
-        (self.value, self.version) = (value, version)
+        self.value = value
+        self.version = version
         changes.append((.value(value), 0))
     }
 

@@ -25,8 +25,12 @@ package struct AuthorizationTarget: Sendable {
     package let hasOwn: Bool
 
     package init(server: AuthenticatingServer, method: String, uri: String, body: Data?, mayBlock: Bool, hasOwn: Bool) {
-        (self.server, self.method, self.uri) = (server, method, uri)
-        (self.body, self.mayBlock, self.hasOwn) = (body, mayBlock, hasOwn)
+        self.server = server
+        self.method = method
+        self.uri = uri
+        self.body = body
+        self.mayBlock = mayBlock
+        self.hasOwn = hasOwn
     }
 }
 

@@ -78,7 +78,9 @@ private final class Node {
     init(depth: Int) { self.depth = depth }
 
     func set(_ parameter: ParameterValue) {
-        (value, array, dictionary) = (parameter, nil, nil)
+        value = parameter
+        array = nil
+        dictionary = nil
     }
 
     func becomeArray() {

@@ -29,7 +29,11 @@ package struct HostShare: Sendable, Equatable {
     package init(
         limits: HostLimits, tokens: Double, refilled: Int64, gate: Int64, retries: Double, failures: Int
     ) {
-        (self.limits, self.tokens, self.refilled, self.gate, self.retries) = (limits, tokens, refilled, gate, retries)
+        self.limits = limits
+        self.tokens = tokens
+        self.refilled = refilled
+        self.gate = gate
+        self.retries = retries
         self.failures = failures
     }
 

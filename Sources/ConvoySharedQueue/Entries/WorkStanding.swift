@@ -182,7 +182,9 @@ package struct WorkStanding: Sendable, Hashable {
         case .cancel: state = .cancelled
         case .retry:
             // An entry with dependencies that have not ended continues to wait for them.
-            (ignoresFailures, attempts, due) = (true, 0, min(due, now))
+            ignoresFailures = true
+            attempts = 0
+            due = min(due, now)
             if let deadline, deadline <= now { self.deadline = nil }
             place(now)
         case .pause:
@@ -210,7 +212,9 @@ package struct WorkStanding: Sendable, Hashable {
     }
 
     private mutating func conclude(_ report: WorkReport, _ now: Int64) {
-        (statusCode, size, error) = (report.statusCode, report.size, report.error)
+        statusCode = report.statusCode
+        size = report.size
+        error = report.error
         switch report.end {
         case .succeeded: state = .done
         case .failed: state = .failed
@@ -316,7 +320,10 @@ package struct WorkReport: Sendable, Equatable {
     package var result: WorkResult?
 
     package init(id: UUID, worker: UUID, lease: Int64, end: End) {
-        (self.id, self.worker, self.lease, self.end) = (id, worker, lease, end)
+        self.id = id
+        self.worker = worker
+        self.lease = lease
+        self.end = end
     }
 }
 

@@ -89,7 +89,8 @@ public final class DownloadQueue: Sendable {
     /// it retries as soon as a network becomes available.
     public static var standardRetryPolicy: RetryPolicy {
         var policy = RetryPolicy(maximumRetryCount: 30)
-        (policy.initialDelay, policy.maximumDelay) = (2, 3600)
+        policy.initialDelay = 2
+        policy.maximumDelay = 3600
         policy.retriesWhenNetworkReturns = true
         return policy
     }

@@ -73,9 +73,14 @@ final class QueueCore: Sendable {
         bodies: BodyFolder,
         state: sending State
     ) {
-        (self.directory, self.manager, self.operationQueue) = (directory, manager, operationQueue)
+        self.directory = directory
+        self.manager = manager
+        self.operationQueue = operationQueue
         self.retryPolicy = retryPolicy
-        (self.configure, self.lock, self.writer, self.bodies) = (configure, lock, writer, bodies)
+        self.configure = configure
+        self.lock = lock
+        self.writer = writer
+        self.bodies = bodies
         self.state = Locked(state)
     }
 

@@ -24,7 +24,10 @@ extension SharedQueue {
 
         var work: WorkFilter {
             var filter = WorkFilter()
-            (filter.ids, filter.states, filter.tag, filter.batch) = (ids, states, tag, group)
+            filter.ids = ids
+            filter.states = states
+            filter.tag = tag
+            filter.batch = group
             // `example.com:443` is the host of https as well as of http.
             filter.host = host
             filter.otherHost = host.flatMap { host in try? SharedQueue.authority(host) }
@@ -79,15 +82,27 @@ extension SharedQueue {
 
         init(_ record: WorkRecord) {
             let standing = record.standing
-            (id, sequence, kind, method, host) = (record.id, record.sequence, record.kind, record.method, record.host)
+            id = record.id
+            sequence = record.sequence
+            kind = record.kind
+            method = record.method
+            host = record.host
             url = Redaction.url(record.url)
-            (tag, group, uniqueKey) = (record.tag.isEmpty ? nil : record.tag, record.batch, record.uniqueKey)
-            (state, priority) = (standing.state, record.priority)
-            (attempts, maximumAttempts) = (standing.attempts, standing.maximumAttempts)
-            (notBefore, deadline) = (Date(microseconds: standing.due), standing.deadline.map(Date.init(microseconds:)))
-            (worker, statusCode, size) = (standing.worker, standing.statusCode, standing.size)
+            tag = record.tag.isEmpty ? nil : record.tag
+            group = record.batch
+            uniqueKey = record.uniqueKey
+            state = standing.state
+            priority = record.priority
+            attempts = standing.attempts
+            maximumAttempts = standing.maximumAttempts
+            notBefore = Date(microseconds: standing.due)
+            deadline = standing.deadline.map(Date.init(microseconds:))
+            worker = standing.worker
+            statusCode = standing.statusCode
+            size = standing.size
             errorDescription = standing.error
-            (enqueuedAt, changedAt) = (Date(microseconds: record.enqueued), Date(microseconds: standing.changed))
+            enqueuedAt = Date(microseconds: record.enqueued)
+            changedAt = Date(microseconds: standing.changed)
         }
     }
 

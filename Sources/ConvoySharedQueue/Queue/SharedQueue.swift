@@ -40,7 +40,8 @@ public final class SharedQueue: Sendable {
     ///   - sensitiveHeaders: The names of header fields not to store, in addition to those
     ///     recognized as secret by their names.
     public init(store: SharedQueueStore, sensitiveHeaders: Set<String> = []) {
-        (self.store, self.sensitiveHeaders) = (store, sensitiveHeaders)
+        self.store = store
+        self.sensitiveHeaders = sensitiveHeaders
         thread = StoreThread(open: store.open)
     }
 

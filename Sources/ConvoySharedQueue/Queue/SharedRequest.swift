@@ -98,9 +98,13 @@ public struct SharedRequest: Sendable, Identifiable {
     }
 
     private init(_ request: some StorableRequest, _ kind: WorkKind) {
-        (id, self.kind, body) = (request.id, kind, request.body)
-        (dependencies, failedDependencyPolicy) = (request.dependencies, request.failedDependencyPolicy)
-        (priority, tag) = (request.priority, request.tag)
+        id = request.id
+        self.kind = kind
+        body = request.body
+        dependencies = request.dependencies
+        failedDependencyPolicy = request.failedDependencyPolicy
+        priority = request.priority
+        tag = request.tag
         stored = { classifier throws(DownloadQueueError) in
             try StoredRequest.storing(request, classifier: classifier).stored
         }
@@ -124,8 +128,10 @@ extension SharedRequest {
             }
         }
         var item = WorkItem(id: id)
-        (item.kind, item.dependencies) = (kind, dependencies)
-        (item.method, item.url) = (request.method, request.url.absoluteString)
+        item.kind = kind
+        item.dependencies = dependencies
+        item.method = request.method
+        item.url = request.url.absoluteString
         item.host = Target(request.url)?.authority ?? ""
         item.payload = try WorkPayload(request: request, keepsHead: keepsResponseHeader, place: responseBody).text()
         item.body = try bytes()
@@ -202,16 +208,19 @@ struct WorkPayload: Codable {
     init(request: StoredRequest, label: String?) { (self.request, keepsHead, self.label) = (request, false, label) }
 
     init(request: StoredRequest, keepsHead: Bool, place: SharedRequest.ResponseBody) throws(SharedQueueError) {
-        (self.request, self.keepsHead) = (request, keepsHead)
+        self.request = request
+        self.keepsHead = keepsHead
         switch place {
         case .discarded: break
         case .entry(let limit): entryLimit = max(0, min(limit, Int(SharedRequest.longestBody)))
         case .folder(let name, let path):
             try Self.check(path)
-            (folder, self.path) = (try SharedRequest.name(name, "folder"), try SharedRequest.name(path, "path"))
+            folder = try SharedRequest.name(name, "folder")
+            self.path = try SharedRequest.name(path, "path")
         case .objectStorage(let name, let key):
             guard !key.isEmpty else { throw .unsuitableRequest("The key of the object is empty.") }
-            (storage, path) = (try SharedRequest.name(name, "storage"), try SharedRequest.name(key, "key"))
+            storage = try SharedRequest.name(name, "storage")
+            path = try SharedRequest.name(key, "key")
         }
         let hasPlace = entryLimit != nil || folder != nil || storage != nil
         switch request.work {

@@ -29,8 +29,12 @@ struct WorkSchedule: Sendable {
         } else {
             return nil
         }
-        (self.name, self.missed, self.next, self.last) = (name, missed, next, row.integer(6))
-        (self.template, body) = (template, row.bytes(8))
+        self.name = name
+        self.missed = missed
+        self.next = next
+        self.last = row.integer(6)
+        self.template = template
+        body = row.bytes(8)
     }
 }
 
@@ -54,11 +58,21 @@ struct WorkTemplate: Sendable, Codable {
     var kept: Int64?
 
     init(_ item: WorkItem) {
-        (kind, method, url, host, payload) = (item.kind.rawValue, item.method, item.url, item.host, item.payload)
-        (tag, batch, uniqueKey, priority) = (item.tag, item.batch, item.uniqueKey, item.priority)
+        kind = item.kind.rawValue
+        method = item.method
+        url = item.url
+        host = item.host
+        payload = item.payload
+        tag = item.tag
+        batch = item.batch
+        uniqueKey = item.uniqueKey
+        priority = item.priority
         uniquePeriod = item.uniquePeriod
-        (trace, timeLimit, policy) = (item.trace, item.timeLimit, item.standing.policy.rawValue)
-        (maximumAttempts, sendsAgain) = (item.standing.maximumAttempts, item.standing.sendsAgain)
+        trace = item.trace
+        timeLimit = item.timeLimit
+        policy = item.standing.policy.rawValue
+        maximumAttempts = item.standing.maximumAttempts
+        sendsAgain = item.standing.sendsAgain
         kept = item.standing.kept
     }
 
@@ -68,12 +82,21 @@ struct WorkTemplate: Sendable, Codable {
     func item(_ body: [UInt8]?, late: Int64) -> WorkItem {
         var item = WorkItem(id: UUID())
         item.kind = WorkKind(rawValue: kind) ?? .plain
-        (item.method, item.url, item.host, item.payload) = (method, url, host, payload)
-        (item.tag, item.batch, item.uniqueKey, item.priority) = (tag, batch, uniqueKey, priority)
-        (item.uniquePeriod, item.trace, item.body) = (uniquePeriod, trace, body)
+        item.method = method
+        item.url = url
+        item.host = host
+        item.payload = payload
+        item.tag = tag
+        item.batch = batch
+        item.uniqueKey = uniqueKey
+        item.priority = priority
+        item.uniquePeriod = uniquePeriod
+        item.trace = trace
+        item.body = body
         item.timeLimit = timeLimit.map { $0.subtractingReportingOverflow(late).partialValue }
         item.standing.policy = FailedDependencyPolicy(rawValue: policy) ?? .hold
-        (item.standing.maximumAttempts, item.standing.sendsAgain) = (maximumAttempts, sendsAgain)
+        item.standing.maximumAttempts = maximumAttempts
+        item.standing.sendsAgain = sendsAgain
         item.standing.kept = kept
         // Another occurrence is another request, not a repetition of the same one.
         let isKey = { (line: HeaderLine) in line.name.lowercased() == OutboxRequest.keyField.lowercased() }

@@ -13,7 +13,9 @@ public struct SharedQueueStore: Sendable {
         name: String, open: @escaping @Sendable () throws(SharedQueueError) -> any WorkDatabase,
         listen: @escaping @Sendable () throws(SharedQueueError) -> any WorkListener
     ) {
-        (self.name, self.open, self.listen) = (name, open, listen)
+        self.name = name
+        self.open = open
+        self.listen = listen
     }
 
     /// Returns a store in a file shared by processes on this machine. The file is created with mode 0600 if it does not

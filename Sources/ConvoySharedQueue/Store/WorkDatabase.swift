@@ -140,9 +140,13 @@ package struct WorkDialect: Sendable {
         using: @escaping @Sendable (_ index: String) -> String,
         rows: @escaping @Sendable (_ parameter: String, _ columns: [(name: String, kind: Kind)]) -> String
     ) {
-        (self.now, self.wall) = (now, wall)
-        (self.forUpdate, self.forUpdateSkippingLocked) = (forUpdate, forUpdateSkippingLocked)
-        (self.forShare, self.using, self.rows) = (forShare, using, rows)
+        self.now = now
+        self.wall = wall
+        self.forUpdate = forUpdate
+        self.forUpdateSkippingLocked = forUpdateSkippingLocked
+        self.forShare = forShare
+        self.using = using
+        self.rows = rows
     }
 
     /// Returns a table of identifiers in a single column, `id`.

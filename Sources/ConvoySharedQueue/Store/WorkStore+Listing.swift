@@ -166,7 +166,10 @@ extension WorkStore {
             ).first
         else { return nil }
         var result = WorkResult()
-        (result.head, result.digest, result.body, result.place) = (row.text(0), row.text(1), row.bytes(2), row.text(3))
+        result.head = row.text(0)
+        result.digest = row.text(1)
+        result.body = row.bytes(2)
+        result.place = row.text(3)
         return result
     }
 

@@ -45,26 +45,40 @@ package final class WorkStore {
         init?(_ row: WorkRow) {
             guard let id = row.id(0), let state = row.integer(1).flatMap({ WorkState(code: $0) }) else { return nil }
             self.id = id
-            (host, tag) = (row.text(18) ?? "", row.text(22) ?? "")
+            host = row.text(18) ?? ""
+            tag = row.text(22) ?? ""
             var standing = WorkStanding()
             standing.state = state
-            (standing.openDependencies, standing.failedDependencies) = (row.count(2), row.count(3))
+            standing.openDependencies = row.count(2)
+            standing.failedDependencies = row.count(3)
             standing.policy = row.int(4).flatMap { FailedDependencyPolicy(rawValue: $0) } ?? .hold
             standing.ignoresFailures = row.integer(5) == 1
-            (standing.due, standing.deadline) = (row.integer(6) ?? 0, row.integer(7))
-            (standing.attempts, standing.maximumAttempts) = (row.count(8), row.int(9) ?? 1)
+            standing.due = row.integer(6) ?? 0
+            standing.deadline = row.integer(7)
+            standing.attempts = row.count(8)
+            standing.maximumAttempts = row.int(9) ?? 1
             standing.sendsAgain = row.integer(10) == 1
-            (standing.lease, standing.worker) = (row.integer(11) ?? 0, row.id(12))
-            (standing.statusCode, standing.size, standing.error) = (row.int(13), row.integer(14), row.text(15))
-            (standing.kept, standing.expires, standing.changed) = (row.integer(16), row.integer(17), row.integer(19) ?? 0)
+            standing.lease = row.integer(11) ?? 0
+            standing.worker = row.id(12)
+            standing.statusCode = row.int(13)
+            standing.size = row.integer(14)
+            standing.error = row.text(15)
+            standing.kept = row.integer(16)
+            standing.expires = row.integer(17)
+            standing.changed = row.integer(19) ?? 0
             standing.hasBegun = row.integer(20) == 1
             standing.rank = row.integer(WorkStore.rankColumn) ?? 0
-            (self.old, self.standing) = (standing, standing)
+            self.old = standing
+            self.standing = standing
         }
 
         /// Creates an entry of a store that has no other user, with the standing to write.
         init(_ id: UUID, _ standing: WorkStanding) {
-            (self.id, host, tag, old, self.standing) = (id, "", "", standing, standing)
+            self.id = id
+            host = ""
+            tag = ""
+            old = standing
+            self.standing = standing
         }
     }
 

@@ -17,7 +17,8 @@ final class FolderSink: BodySink, @unchecked Sendable {
     private let mayCommit: @Sendable () -> Bool
 
     init(_ fileURL: URL, mayCommit: @escaping @Sendable () -> Bool) {
-        (self.fileURL, self.mayCommit) = (fileURL, mayCommit)
+        self.fileURL = fileURL
+        self.mayCommit = mayCommit
         let partial = fileURL.deletingLastPathComponent().appendingPathComponent(".\(UUID().uuidString).convoy")
         file = FileWriter(path: fileURL.path, partialPath: partial.path, replaces: true)
     }

@@ -38,7 +38,10 @@ final class WorkAttempt: @unchecked Sendable {
 
     /// - Parameter claimed: The time before the claim, on the monotonic clock.
     init(_ work: ClaimedWork, worker: UUID, claimed: MonotonicTime, core: WorkerCore) {
-        (self.work, self.worker, self.claimed, self.core) = (work, worker, claimed, core)
+        self.work = work
+        self.worker = worker
+        self.claimed = claimed
+        self.core = core
         deadline = work.timeLeft.map { Nanoseconds.deadline(Double($0) / 1e6, after: claimed) } ?? .max
     }
 
@@ -230,7 +233,8 @@ final class WorkAttempt: @unchecked Sendable {
             return finish(.failed, operation) { $0.error = "\(WorkStanding.unknownOutcome) \(text)" }
         }
         var policy = core.settings.retryPolicy
-        (policy.maximumRetryCount, policy.maximumDuration) = (.max, nil)
+        policy.maximumRetryCount = .max
+        policy.maximumDuration = nil
         policy.budget = nil
         if work.sendsAgain { policy.idempotentMethods.insert(work.method) }
         var end = WorkReport.End.failed, gate: Int64?, isOverloaded = false

@@ -61,7 +61,10 @@ final class WorkerCore: @unchecked Sendable {
         var settings = settings
         settings.maximumConcurrentJobs = max(1, min(settings.maximumConcurrentJobs, 10_000))
         settings.leaseDuration = max(1, min(settings.leaseDuration, 86_400))
-        (self.queue, self.manager, self.settings, self.configure) = (queue, manager, settings, configure)
+        self.queue = queue
+        self.manager = manager
+        self.settings = settings
+        self.configure = configure
         operationQueue.maxConcurrentOperationCount = settings.maximumConcurrentJobs
     }
 
@@ -184,7 +187,8 @@ final class WorkerCore: @unchecked Sendable {
                 if MonotonicClock.now >= standing.reconnection || store != nil {
                     let current: WorkStore
                     if let store { current = store } else { current = WorkStore(try queue.store.open()) }
-                    (store, wasOpen) = (current, true)
+                    store = current
+                    wasOpen = true
                     try turn(current, &standing, isStopping: stop != nil)
                     standing.delay = 0.05
                     noteConnection(nil)
@@ -248,7 +252,8 @@ final class WorkerCore: @unchecked Sendable {
     private func noteConnection(_ error: SharedQueueError?) {
         let hasChanged = shared.withLock { shared in
             let statistics = shared.statistics
-            (shared.statistics.isConnected, shared.statistics.connectionError) = (error == nil, error)
+            shared.statistics.isConnected = error == nil
+            shared.statistics.connectionError = error
             return statistics.isConnected != (error == nil) || statistics.connectionError != error
         }
         if hasChanged { send(error.map { .disconnected($0) } ?? .connected) }
@@ -301,7 +306,9 @@ final class WorkerCore: @unchecked Sendable {
     func loseLeases(_ standing: inout LoopState) {
         abandonAll()
         shared.withLock { ($0.released, $0.leaseEnd) = ([:], .max) }
-        (standing.worker, standing.isRegistered, standing.end) = (UUID(), false, .max)
+        standing.worker = UUID()
+        standing.isRegistered = false
+        standing.end = .max
     }
 
     private func abandonAll() {

@@ -108,7 +108,8 @@ package struct FileIdentity: Equatable {
     }
 
     private init(_ information: stat) {
-        (device, number) = (information.st_dev, information.st_ino)
+        device = information.st_dev
+        number = information.st_ino
         isRegular = information.st_mode & S_IFMT == S_IFREG
         isPlain = isRegular && information.st_nlink == 1
         isOwn = information.st_uid == geteuid() || information.st_uid == 0

@@ -34,7 +34,11 @@ package final class FileWriter {
 
     /// Creates a writer that writes a file in place, without opening the file.
     package init(inPlace path: String, calls: FileCalls = FileCalls()) {
-        (self.path, partialPath, replaces, mode, self.calls) = (path, nil, true, 0o666, calls)
+        self.path = path
+        partialPath = nil
+        replaces = true
+        mode = 0o666
+        self.calls = calls
         target = path
         isPrivate = false
     }
@@ -49,7 +53,11 @@ package final class FileWriter {
     package init(private path: String, replaces: Bool = true, calls: FileCalls = FileCalls()) {
         let digits = [UInt64.random(in: .min ... .max), .random(in: .min ... .max)].map { String($0, radix: 36) }
         partialPath = PathText.join(PathText.directory(of: path), ".\(digits.joined()).convoy")
-        (self.path, self.replaces, mode, isPrivate, self.calls) = (path, replaces, PrivateFile.mode, true, calls)
+        self.path = path
+        self.replaces = replaces
+        mode = PrivateFile.mode
+        isPrivate = true
+        self.calls = calls
         target = path
     }
 
@@ -58,7 +66,11 @@ package final class FileWriter {
     /// - Parameter replaces: Whether an existing file may be replaced. The same applies to a partial file, unless
     ///   another writer has locked it.
     package init(path: String, partialPath: String, replaces: Bool, calls: FileCalls = FileCalls()) {
-        (self.path, self.partialPath, self.replaces, mode, self.calls) = (path, partialPath, replaces, 0o666, calls)
+        self.path = path
+        self.partialPath = partialPath
+        self.replaces = replaces
+        mode = 0o666
+        self.calls = calls
         target = path
         isPrivate = false
     }
@@ -274,7 +286,8 @@ package final class FileWriter {
     private func checkedClose(_ path: String) throws(FileWritingError) {
         guard isOpen else { return }
         let closing = descriptor
-        (descriptor, isOver) = (-1, true)
+        descriptor = -1
+        isOver = true
         // A `close` that fails with `EINTR` has still closed the descriptor.
         guard calls.close(closing) == 0 || errno == EINTR else { throw failure(.cannotWrite, path) }
     }

@@ -19,7 +19,9 @@ package struct Charset: Sendable {
     package static let utf8 = Charset(name: "UTF-8", encoding: .utf8, decoder: .standard(.utf8))
 
     private init(name: String, encoding: String.Encoding?, decoder: Decoder) {
-        (self.name, self.encoding, self.decoder) = (name, encoding, decoder)
+        self.name = name
+        self.encoding = encoding
+        self.decoder = decoder
     }
 
     private init(_ standard: StandardCharset, label: String) {

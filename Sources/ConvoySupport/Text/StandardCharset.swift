@@ -29,7 +29,9 @@ package struct StandardCharset: Sendable {
     package let labels: [Substring]
 
     private init(_ name: String, _ decoder: Decoder, _ encoding: String.Encoding?, _ labels: String) {
-        (self.name, self.decoder, self.encoding) = (name, decoder, encoding)
+        self.name = name
+        self.decoder = decoder
+        self.encoding = encoding
         self.labels = labels.split(separator: " ")
     }
 

@@ -131,7 +131,8 @@ package final class FileWorkers: @unchecked Sendable {
                 let before = begun
                 _ = condition.wait(until: MonotonicClock.now + Self.patience)
                 // This thread may have received a signal intended for another.
-                (hasWatcher, isHelpComing) = (false, false)
+                hasWatcher = false
+                isHelpComing = false
                 if !jobs.isEmpty, begun == before { return true }
             }
         }

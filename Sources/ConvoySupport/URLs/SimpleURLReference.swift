@@ -77,12 +77,17 @@ package struct SimpleURLReference {
         }
         guard let found else { return nil }
         if found.isOfBase, let base {
-            (target, leadsToBase) = (base.address.target, true)
+            target = base.address.target
+            leadsToBase = true
         } else {
             guard let target = Target(text) else { return nil }
-            (self.target, leadsToBase) = (target, target == base?.address.target)
+            self.target = target
+            leadsToBase = target == base?.address.target
         }
-        (self.text, self.base, form, hasQuery) = (text, base, found.form, found.scan.hasQuery)
+        self.text = text
+        self.base = base
+        form = found.form
+        hasQuery = found.scan.hasQuery
         let isBaseEscaped = found.form == .relative && base?.hasEscapes == true
         isSentAsWritten = !found.scan.hasEscapes && !found.scan.hasEmptyQuery && !isBaseEscaped && target.zone == nil
         lacksPath = found.form == .absolute && found.start == text.utf8.count

@@ -39,7 +39,10 @@ package struct Target: Sendable, Hashable {
     }
 
     fileprivate init(isSecure: Bool, host: String, port: Int, zone: String? = nil) {
-        (self.isSecure, self.host, self.port, self.zone) = (isSecure, host, port, zone)
+        self.isSecure = isSecure
+        self.host = host
+        self.port = port
+        self.zone = zone
     }
 
     // MARK: Derived values
@@ -247,7 +250,8 @@ package struct SimpleURLAuthority {
             guard index > digits, bytes[digits] != UInt8(ascii: "0"), port <= 65535 else { return nil }
         }
         guard index == bytes.count || bytes[index] == UInt8(ascii: "/") else { return nil }
-        (self.port, end) = (port, index)
+        self.port = port
+        end = index
     }
 
     /// Returns the start of the last label of a plain name.
@@ -274,11 +278,14 @@ package struct SimpleURLAuthority {
         for byte in host {
             if byte == UInt8(ascii: ".") {
                 guard digits > 0 else { return false }
-                (numbers, value, digits) = (numbers + 1, 0, 0)
+                numbers = numbers + 1
+                value = 0
+                digits = 0
             } else {
                 // A number with a leading zero would be octal.
                 guard ASCII.isDigit(byte), digits == 0 || value > 0 else { return false }
-                (value, digits) = (value * 10 + Int(byte - UInt8(ascii: "0")), digits + 1)
+                value = value * 10 + Int(byte - UInt8(ascii: "0"))
+                digits = digits + 1
                 guard value <= 255 else { return false }
             }
         }

@@ -144,7 +144,10 @@ final class TLSSession {
         }
         SSL_set_bio(ssl, incoming, outgoing)
         SSL_set_accept_state(ssl)
-        (self.context, self.ssl, self.incoming, self.outgoing) = (context, ssl, incoming, outgoing)
+        self.context = context
+        self.ssl = ssl
+        self.incoming = incoming
+        self.outgoing = outgoing
     }
 
     deinit {

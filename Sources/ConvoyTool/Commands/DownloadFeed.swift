@@ -36,7 +36,9 @@ final class DownloadFeed: TransferFeed {
 
     /// Performs all checks that are possible before anything is sent.
     init(_ options: Options, _ files: FileOptions, _ display: Display) throws(ToolError) {
-        (self.options, self.files, self.display) = (options, files, display)
+        self.options = options
+        self.files = files
+        self.display = display
         let speed = try SpeedOptions(options)
         headers = try Headers(options)
         let routes = try RouteOptions(options)
@@ -187,14 +189,16 @@ final class DownloadFeed: TransferFeed {
             guard files.existing != .skip || files.hasChecksum(item) else {
                 try Directories.checkLength(of: path)
                 guard Directories.hasFile(path) else { return nil }
-                (outcome.file, outcome.result) = (path, .skipped)
+                outcome.file = path
+                outcome.result = .skipped
                 return outcome
             }
             try Directories.checkIsFree(
                 path, partial: nil, replaces: files.existing != .fail, see: "-c, --no-clobber, -N, --number and --force")
             return nil
         } catch {
-            (outcome.error, outcome.kind) = (error.text, FailureKind(error, statusCode: nil))
+            outcome.error = error.text
+            outcome.kind = FailureKind(error, statusCode: nil)
             return outcome
         }
     }

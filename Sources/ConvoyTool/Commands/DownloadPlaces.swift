@@ -39,7 +39,9 @@ struct DownloadPlaces {
     private(set) var directories: Set<String> = []
 
     init(directory: String, usesServerNames: Bool, numbersFiles: Bool = false) {
-        (self.directory, self.usesServerNames, self.numbersFiles) = (directory, usesServerNames, numbersFiles)
+        self.directory = directory
+        self.usesServerNames = usesServerNames
+        self.numbersFiles = numbersFiles
     }
 
     /// Reserves the name that a list gives to a file, and its parent directories. Files that are named after their URLs

@@ -68,7 +68,10 @@ final class EventPrinter: Sendable {
     private let count = Locked(0)
 
     init(_ display: Display, types: [String], printsJSON: Bool, limit: Int?) {
-        (self.display, self.types, self.printsJSON, self.limit) = (display, Set(types), printsJSON, limit)
+        self.display = display
+        self.types = Set(types)
+        self.printsJSON = printsJSON
+        self.limit = limit
     }
 
     /// Prints an event if its type is selected.

@@ -48,7 +48,8 @@ private struct UploadPlan {
     private let metadata: [String: String]
 
     init(_ options: Options, _ url: URL) throws(ToolError) {
-        (self.options, self.url) = (options, url)
+        self.options = options
+        self.url = url
         headers = try Headers(options)
         uploadProtocol =
             options.has("tus") ? .tus : options.has("draft") ? .draft : options.has("plain") ? .plain : .automatic
@@ -57,7 +58,8 @@ private struct UploadPlan {
         self.chunk = chunk.flatMap { SpeedOptions.rate($0) }
         guard chunk == nil || self.chunk != nil else { throw options.usage("--chunk takes a number of bytes: 500k, 8Mi") }
         if let checksumText, !checksumText.contains("="), let algorithm = ChecksumAlgorithm(name: checksumText) {
-            (chunkChecksum, checksum) = (algorithm, nil)
+            chunkChecksum = algorithm
+            checksum = nil
         } else if let checksumText {
             chunkChecksum = nil
             do throws(ChecksumError) {
@@ -66,7 +68,8 @@ private struct UploadPlan {
                 throw options.usage("--checksum: \(Printable.line("\(error)"))")
             }
         } else {
-            (chunkChecksum, checksum) = (nil, nil)
+            chunkChecksum = nil
+            checksum = nil
         }
         resumption = try UploadOptions.resumption(options)
         metadata = try UploadOptions.metadata(options)
@@ -103,7 +106,9 @@ private struct UploadPlan {
         upload.uploadProtocol = uploadProtocol
         upload.parallelPartCount = parts
         if let chunk { upload.chunkSize = .fixed(chunk) }
-        (upload.chunkChecksumAlgorithm, upload.checksum, upload.resumption) = (chunkChecksum, checksum, resumption)
+        upload.chunkChecksumAlgorithm = chunkChecksum
+        upload.checksum = checksum
+        upload.resumption = resumption
         upload.metadata = metadata
         upload.keepsJournal = !options.has("no-journal")
         if options.has("json") { upload.computedChecksumAlgorithms = [.sha256] }

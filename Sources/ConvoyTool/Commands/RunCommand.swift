@@ -96,7 +96,8 @@ enum RunCommand {
         else { return outcome }
         var outcome = outcome
         outcome.error = "not sent, because \"\(Printable.line(failed.name))\" failed"
-        (outcome.kind, outcome.seconds) = (.dependency, 0)
+        outcome.kind = .dependency
+        outcome.seconds = 0
         return outcome
     }
 }

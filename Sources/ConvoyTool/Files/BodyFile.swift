@@ -32,7 +32,8 @@ final class BodyFile: BodyCounting {
                 guard !error.cause.lacksDescriptor else {
                     throw URLError(.cannotWriteToFile, url: nil, failure.text, underlying: error.posixError)
                 }
-                (self.failure, isOver) = (failure, true)
+                self.failure = failure
+                isOver = true
                 throw URLError(.cannotWriteToFile, url: nil, failure.text, underlying: failure)
             }
         }
@@ -89,7 +90,8 @@ final class BodyFile: BodyCounting {
     func commit() throws {
         try attempt { (receipt) throws(FileWritingError) in
             try receipt.file?.commit()
-            (receipt.isOver, receipt.isCommitted) = (true, true)
+            receipt.isOver = true
+            receipt.isCommitted = true
         }
     }
 

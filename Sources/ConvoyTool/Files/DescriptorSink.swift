@@ -179,7 +179,8 @@ final class DescriptorSink: BodyCounting {
     /// Prints a response whose body was not written: its head, if requested, and the body.
     func keep(_ body: Data) throws(ToolError) {
         let start = receipt.withLock { receipt in
-            (receipt.isClosed, receipt.descriptor) = (false, path == nil ? STDOUT_FILENO : receipt.descriptor)
+            receipt.isClosed = false
+            receipt.descriptor = path == nil ? STDOUT_FILENO : receipt.descriptor
             return receipt.start.take()
         }
         var bytes = try start?() ?? Data()

@@ -19,7 +19,9 @@ struct OutputFile: Sendable {
     ///
     /// - Parameter option: The option that names the file, for errors.
     init(_ path: String, option: String, isPrivate: Bool = false) throws(ToolError) {
-        (self.path, self.option, self.isPrivate) = (path, option, isPrivate)
+        self.path = path
+        self.option = option
+        self.isPrivate = isPrivate
         guard !path.isEmpty else { throw .usage("--\(option) needs a file") }
         guard !isStream else { return }
         let target = try target()

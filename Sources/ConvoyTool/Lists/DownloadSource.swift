@@ -154,7 +154,8 @@ final class DownloadSource {
                     return .mistake(error)
                 }
             }
-            (part, index) = (part + 1, 0)
+            part = part + 1
+            index = 0
         }
         count = taken
         return .end

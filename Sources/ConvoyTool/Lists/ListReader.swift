@@ -56,7 +56,11 @@ final class ListReader {
     func rewind() {
         guard isFile else { return }
         lseek(descriptor, start, SEEK_SET)
-        (bytes, next, line, isAtEnd, open) = ([], 0, 0, false, nil)
+        bytes = []
+        next = 0
+        line = 0
+        isAtEnd = false
+        open = nil
     }
 
     /// Returns the whole contents of a Metalink, or nil if the file is a list. Must be called before any entries are
@@ -147,7 +151,9 @@ final class ListReader {
 
     /// Stops reading, and returns the error to throw.
     private func giveUp(_ text: String) -> ToolError {
-        (bytes, next, isAtEnd) = ([], 0, true)
+        bytes = []
+        next = 0
+        isAtEnd = true
         return .usage("\(name):\(line + 1): \(text)")
     }
 

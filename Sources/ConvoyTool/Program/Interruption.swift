@@ -98,7 +98,8 @@ final class Interruption: Sendable {
     ///   ends it.
     func onInterrupt(_ cancel: @escaping @Sendable () -> Void, again: (@Sendable () -> Void)? = nil) {
         let isOver = reaction.withLock { reaction in
-            (reaction.cancel, reaction.again) = (cancel, again)
+            reaction.cancel = cancel
+            reaction.again = again
             return reaction.status != nil
         }
         if isOver { cancel() }

@@ -58,7 +58,8 @@ final class LoopbackServer: Sendable {
     ///   - recordsRequests: Whether to keep the requests in ``requests``.
     /// - Throws: `POSIXError`, or an error if a thread cannot be started.
     init(port wanted: UInt16 = 0, recordsRequests: Bool = true, _ handler: @escaping Handler) throws {
-        (self.handler, self.recordsRequests) = (handler, recordsRequests)
+        self.handler = handler
+        self.recordsRequests = recordsRequests
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard listener >= 0 else { throw Self.failure() }
         self.listener = listener

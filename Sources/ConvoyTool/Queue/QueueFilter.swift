@@ -23,7 +23,8 @@ enum QueueFilter {
                 filter.states?.insert(state)
             }
         }
-        (filter.tag, filter.group) = (options.value("tag"), options.value("group"))
+        filter.tag = options.value("tag")
+        filter.group = options.value("group")
         filter.host = options.value("host")
         if let text = filter.host { _ = try host(text, options) }
         return filter

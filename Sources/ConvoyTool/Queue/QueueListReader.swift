@@ -18,7 +18,10 @@ final class QueueListReader {
     ///   - parts: The parts that those options specify.
     ///   - display: Shows which header fields are not stored.
     init(_ reader: ListReader, _ options: Options, _ parts: QueueRequestParts, _ display: Display) {
-        (self.reader, self.options, self.parts, self.display) = (reader, options, parts, display)
+        self.reader = reader
+        self.options = options
+        self.parts = parts
+        self.display = display
     }
 
     /// Reads a list that can be read again, to find errors before anything is added.

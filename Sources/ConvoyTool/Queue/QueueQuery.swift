@@ -69,7 +69,9 @@ struct QueueQuery: Sendable, CustomStringConvertible {
         var filter = SharedQueue.Filter()
         // An unknown state selects nothing, because a change of everything would be the worst reading.
         if let text = self["state"] { filter.states = WorkState(rawValue: text).map { [$0] } ?? [] }
-        (filter.tag, filter.group, filter.host) = (self["tag"], self["group"], self["host"])
+        filter.tag = self["tag"]
+        filter.group = self["group"]
+        filter.host = self["host"]
         let ids = all("id")
         if !ids.isEmpty { filter.ids = ids.compactMap { UUID(uuidString: $0) } }
         return filter

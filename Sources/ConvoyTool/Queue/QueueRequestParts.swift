@@ -12,7 +12,8 @@ struct QueueRequestParts {
 
     init(_ options: Options) throws(ToolError) {
         self.options = options
-        (body, headers) = (try Self.body(options), try Headers(options))
+        body = try Self.body(options)
+        headers = try Headers(options)
     }
 
     /// The maximum number of requests to add in one transaction. All copies of the body must fit into memory.
@@ -41,7 +42,8 @@ struct QueueRequestParts {
         if let text = try options.choice("failed-dependency"), let index = QueueAction.policies.firstIndex(of: text) {
             shared.failedDependencyPolicy = [.hold, .run, .fail][index]
         }
-        (shared.tag, shared.group) = (options.value("tag"), options.value("group"))
+        shared.tag = options.value("tag")
+        shared.group = options.value("group")
         shared.uniqueKey = options.value("unique")
         shared.uniquePeriod = try QueueTime.seconds("unique-for", options)
         guard shared.uniqueKey != nil || shared.uniquePeriod == nil else {

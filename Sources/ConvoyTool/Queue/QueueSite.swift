@@ -15,7 +15,8 @@ final class QueueSite: Sendable {
     private let cookie = Locked("convoy")
 
     init(_ queue: SharedQueue, _ proxy: QueueProxy? = nil) {
-        (self.queue, self.proxy) = (queue, proxy)
+        self.queue = queue
+        self.proxy = proxy
         changes = SharedQueue(store: queue.store)
         var generator = SystemRandomNumberGenerator()
         token = (0..<4).map { _ in

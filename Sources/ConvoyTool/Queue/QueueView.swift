@@ -18,7 +18,8 @@ struct QueueView: Sendable {
     init() {}
 
     init(_ queue: SharedQueue, _ query: QueueQuery) async throws(SharedQueueError) {
-        (name, self.query) = (queue.store.name, query)
+        name = queue.store.name
+        self.query = query
         var filter = query.filter
         filter.states = nil
         overview = try await QueueOverview(queue, filter)

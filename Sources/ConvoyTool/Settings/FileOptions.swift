@@ -44,7 +44,8 @@ struct FileOptions {
             : options.has("continue")
                 ? .resume : options.has("no-clobber") ? .skip : options.has("timestamping") ? .revalidate : .fail
         numbersFiles = options.has("number")
-        (printsHead, includesHead) = (options.has("head"), options.has("include"))
+        printsHead = options.has("head")
+        includesHead = options.has("include")
         keepsErrors = options.has("content-on-error")
         range = try options.value("range").map { text throws(ToolError) in
             guard let range = ByteRange(text) else {
@@ -153,7 +154,8 @@ struct ByteRange: Sendable, Equatable {
     init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 2, parts.allSatisfy({ $0.utf8.allSatisfy { (48...57).contains($0) } }) else { return nil }
-        (first, last) = (Int64(parts[0]), Int64(parts[1]))
+        first = Int64(parts[0])
+        last = Int64(parts[1])
         guard (first != nil) == !parts[0].isEmpty, (last != nil) == !parts[1].isEmpty, first != nil || last != nil else {
             return nil
         }

@@ -85,7 +85,8 @@ struct SpeedOptions {
 
     /// Applies the rates of all transfers together to a request of a storage.
     func applyRates(to operation: URLConnectionOperation) {
-        (operation.receiveRateLimit, operation.sendRateLimit) = (limit, limit)
+        operation.receiveRateLimit = limit
+        operation.sendRateLimit = limit
     }
 
     /// The retry policy for the requests of a storage, all of which can be repeated.

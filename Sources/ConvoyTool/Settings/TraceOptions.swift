@@ -16,9 +16,11 @@ struct TraceOptions {
 
     /// - Parameter count: The number of transfers. The lines of a single transfer are not numbered.
     init(_ options: Options, _ display: Display, count: Int) throws(ToolError) {
-        (isVerbose, isTimed) = (options.has("verbose"), options.has("timing"))
+        isVerbose = options.has("verbose")
+        isTimed = options.has("timing")
         archive = try RequestArchive(options)
-        (self.display, self.count) = (display, count)
+        self.display = display
+        self.count = count
     }
 
     /// Attaches the observers of a transfer.

@@ -45,7 +45,9 @@ final class StorageFeed: TransferFeed {
 
     /// - Parameter jobs: The maximum number of concurrent transfers.
     init(_ preparations: [Preparation], jobs: Int) {
-        (rest, total, limit) = (preparations[...], preparations.count, jobs + Self.ahead)
+        rest = preparations[...]
+        total = preparations.count
+        limit = jobs + Self.ahead
         let progress = Progress()
         self.progress = progress
         hooks = TransferHooks(finish: { _ in progress.noteEnd() })

@@ -42,7 +42,8 @@ struct StorageRemover: Sendable {
 
     init(_ settings: StorageSettings, _ options: Options, _ display: Display) {
         printer = StoragePrinter(display: display, printsJSON: options.has("json"))
-        (jobs, isPreview) = (settings.transfers.speed.jobs, options.has("dry-run"))
+        jobs = settings.transfers.speed.jobs
+        isPreview = options.has("dry-run")
     }
 
     /// Removes objects. Returns the kinds of the failures.

@@ -32,7 +32,8 @@ struct StorageSettings: Sendable {
         guard let endpoint = URL(string: text), endpoint.host != nil else {
             throw options.usage("invalid endpoint '\(Printable.line(Shown.url(text)))': use a URL such as https://host:9000")
         }
-        (self.endpoint, self.region) = (endpoint, region)
+        self.endpoint = endpoint
+        self.region = region
         switch try options.choice("addressing") ?? profile.addressing {
         case "path": addressing = .path
         case "virtual": addressing = .virtualHost
@@ -81,7 +82,9 @@ struct StorageSettings: Sendable {
     func storage(_ bucket: String) throws(ToolError) -> ObjectStorage {
         var configuration = ObjectStorage.Configuration(endpoint: endpoint, region: region, bucket: bucket)
         configuration.addressing = addressing ?? .automatic(for: endpoint, bucket: bucket)
-        (configuration.checksum, configuration.partSize, configuration.concurrentParts) = (checksum, partSize, parallel)
+        configuration.checksum = checksum
+        configuration.partSize = partSize
+        configuration.concurrentParts = parallel
         configuration.retryPolicy = transfers.speed.storagePolicy
         let made = configuration
         return try StorageCall.mapping { () throws(ObjectStorageError) in
@@ -97,7 +100,8 @@ final class StorageManager: HTTPRequestOperationManager, @unchecked Sendable {
     private let count = Atomic<Int>(0)
 
     init(_ transfers: TransferSettings, timeout: TimeInterval?, connections: Int) {
-        (self.transfers, self.timeout) = (transfers, timeout)
+        self.transfers = transfers
+        self.timeout = timeout
         super.init(completionQueue: DispatchQueue(label: "convoy.storage"))
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = connections

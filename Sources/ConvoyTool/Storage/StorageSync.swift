@@ -47,7 +47,8 @@ struct StorageSync {
             return object.size != file.size || stored < file.modified.rounded(.down)
         }
         var attributes = StorageTransfers.Attributes()
-        (attributes.resumption, attributes.keepsJournal) = (.resumeOrRestart, !options.has("no-journal"))
+        attributes.resumption = .resumeOrRestart
+        attributes.keepsJournal = !options.has("no-journal")
         let (directory, location, made) = (directory, location, attributes)
         let status = try copy(changed.keys.sorted(), of: tree.files.count, "uploaded") { path in
             let target = location.appending(path)

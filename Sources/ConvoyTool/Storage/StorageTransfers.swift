@@ -137,7 +137,8 @@ struct StorageTransfers: Sendable {
 
     private static func outcome(_ location: StorageLocation, _ path: String?, _ result: DownloadOutcome) -> Outcome {
         var outcome = Outcome(url: location.text)
-        (outcome.file, outcome.result) = (path, result)
+        outcome.file = path
+        outcome.result = result
         return outcome
     }
 
@@ -151,7 +152,8 @@ struct StorageTransfers: Sendable {
         let upload = try storage.makeUpload(
             of: file, key: location.key, contentType: attributes.contentType, metadata: attributes.metadata,
             condition: attributes.condition)
-        (upload.resumption, upload.keepsJournal) = (attributes.resumption, attributes.keepsJournal)
+        upload.resumption = attributes.resumption
+        upload.keepsJournal = attributes.keepsJournal
         if printsJSON { upload.computedChecksumAlgorithms = [.sha256] }
         let transfer = Transfer(
             name: PathText.name(of: path), file: path, url: try storage.url(for: location.key), text: location.text,

@@ -57,9 +57,11 @@ enum Printable {
             let next = isLeft ? widths[left] : widths[right - 1]
             guard usedLeft + usedRight + next <= room else { break }
             if isLeft {
-                (left, usedLeft) = (left + 1, usedLeft + next)
+                left = left + 1
+                usedLeft = usedLeft + next
             } else {
-                (right, usedRight) = (right - 1, usedRight + next)
+                right = right - 1
+                usedRight = usedRight + next
             }
         }
         return String(characters[..<left]) + (Display.hasUnicode ? "…" : "~") + String(characters[right...])

@@ -97,7 +97,8 @@ struct ProgressLayout: Equatable {
         let wanted = min(longestName, max(12, columns / 3), 36)
         let bar = columns - wanted - figures - 2
         if bar >= 6 {
-            (name, self.bar) = (wanted, min(40, bar))
+            name = wanted
+            self.bar = min(40, bar)
             return
         }
         if wanted + 1 + figures > columns { showsTime = false }
@@ -203,7 +204,9 @@ struct ProgressLines {
         let waited = (now - last).seconds
         let interval = min(30, max(5, (now - begun).seconds / 12))
         guard bar.done != bytes, waited >= interval || (isNextQuarter && waited >= 1) else { return false }
-        (last, bytes, quarter) = (now, bar.done, current ?? quarter)
+        last = now
+        bytes = bar.done
+        quarter = current ?? quarter
         return true
     }
 }

@@ -72,7 +72,11 @@ final class Transfer: Sendable {
     /// Creates a download to a file.
     init(name: String, item: DownloadItem, download: DownloadOperation, purpose: Purpose = Purpose()) {
         self.purpose = purpose
-        (id, self.name, url, text, place) = (nil, name, item.urls[0], item.text, item.place)
+        id = nil
+        self.name = name
+        url = item.urls[0]
+        text = item.text
+        place = item.place
         destination = .download(download)
         operation = download
         operation.setSupervisor(clock)
@@ -85,7 +89,11 @@ final class Transfer: Sendable {
     ///   - text: The URL as it was given.
     init(name: String, file: String, url: URL, text: String, upload: UploadOperation) {
         purpose = Purpose()
-        (id, self.name, self.url, self.text, place) = (nil, name, url, text, nil)
+        id = nil
+        self.name = name
+        self.url = url
+        self.text = text
+        place = nil
         destination = .upload(upload, file: file)
         operation = upload
         operation.setSupervisor(clock)
@@ -202,7 +210,8 @@ final class Transfer: Sendable {
     }
 
     private func conclude(_ body: any BodyCounting, _ error: (any Error)?, _ outcome: inout Outcome) {
-        (outcome.bytes, outcome.fetched) = (body.count, body.count)
+        outcome.bytes = body.count
+        outcome.fetched = body.count
         guard error != nil else {
             outcome.file = body.path
             outcome.sha256 = body.sha256
@@ -218,7 +227,8 @@ final class Transfer: Sendable {
     private func conclude(
         _ upload: UploadOperation, _ file: String, _ error: (any Error)?, _ outcome: inout Outcome
     ) {
-        (outcome.bytes, outcome.file) = (upload.uploadProgress.bytesConfirmed, file)
+        outcome.bytes = upload.uploadProgress.bytesConfirmed
+        outcome.file = file
         outcome.fetched = outcome.bytes
         outcome.upload = upload.uploadURL.map { Shown.url($0.absoluteString) }
         if error == nil { outcome.sha256 = upload.computedChecksums.first { $0.algorithm == .sha256 }?.hexadecimal }

@@ -42,7 +42,8 @@ final class TransferBoard: Sendable {
     private let queue = DispatchQueue(label: "convoy.display")
 
     init(display: Display, total: Int?) {
-        (self.display, begun) = (display, .now)
+        self.display = display
+        begun = .now
         contents = Locked(Contents(total: total, meter: SpeedMeter(at: begun)))
         guard display.showsProgress else { return }
         let timer = DispatchSource.makeTimerSource(queue: queue)

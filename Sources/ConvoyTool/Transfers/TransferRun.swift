@@ -60,7 +60,8 @@ final class TransferRun: Sendable {
     init(_ settings: TransferSettings, display: Display, options: Options) {
         self.display = display
         trace = settings.trace
-        (printsJSON, showsTimings) = (options.has("json"), options.has("timing"))
+        printsJSON = options.has("json")
+        showsTimings = options.has("timing")
         printsBody = options.has("include")
         settings.speed.apply(to: manager)
         manager.completionQueue = settings.completionQueue

@@ -31,7 +31,9 @@ struct TransferWindow<Item: Sendable>: Sendable {
     private var free: [Target] = []
 
     init(size: Int, sizePerHost: Int, limit: Int = 100_000) {
-        (self.size, self.sizePerHost, self.limit) = (size, sizePerHost, limit)
+        self.size = size
+        self.sizePerHost = sizePerHost
+        self.limit = limit
     }
 
     /// Whether a further file may be read.

@@ -26,7 +26,10 @@ final class WorkflowBoard: Sendable {
 
     init(_ display: Display, _ workflow: Workflow, row: DataRow?, printsJSON: Bool, printsNothing: Bool) {
         self.row = row
-        (self.display, self.workflow, self.printsJSON, self.printsNothing) = (display, workflow, printsJSON, printsNothing)
+        self.display = display
+        self.workflow = workflow
+        self.printsJSON = printsJSON
+        self.printsNothing = printsNothing
         guard display.isLive, !printsNothing else { return }
         contents.withLock { contents in
             let timer = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "convoy.board"))

@@ -93,7 +93,8 @@ enum WorkflowOptions {
         var rest = Substring(text.hasPrefix("\u{FEFF}") ? String(text.dropFirst()) : text)[...]
         func end() {
             row.append(Field(text: field, isQuoted: wasQuoted))
-            (field, wasQuoted) = ("", false)
+            field = ""
+            wasQuoted = false
         }
         while let character = rest.popFirst() {
             if isQuoted {
@@ -103,7 +104,8 @@ enum WorkflowOptions {
                 }
                 if rest.first == "\"" { field.append(rest.removeFirst()) } else { isQuoted = false }
             } else if character == "\"", field.isEmpty, !wasQuoted {
-                (isQuoted, wasQuoted) = (true, true)
+                isQuoted = true
+                wasQuoted = true
             } else if character == "," {
                 end()
             } else if character.isNewline {

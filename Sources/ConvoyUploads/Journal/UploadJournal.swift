@@ -31,7 +31,8 @@ final class UploadJournal: @unchecked Sendable {
     ///
     /// - Throws: ``UploadError/Reason/inUse`` while another upload is using it.
     init(_ path: String, calls: FileCalls) throws(UploadError) {
-        (self.path, self.calls) = (path, calls)
+        self.path = path
+        self.calls = calls
         state = Locked(State(descriptor: try Self.open(path, calls)))
     }
 

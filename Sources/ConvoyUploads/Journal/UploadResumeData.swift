@@ -48,7 +48,9 @@ public struct UploadResumeData: Sendable, Hashable {
         guard members.record.isSound, members.file.hasPrefix("/"),
             Self.digest(members.file, members.record) == members.digest
         else { throw UploadError(.unusableJournal("The resume data was changed or damaged.")) }
-        (file, record, self.data) = (URL(fileURLWithPath: members.file), members.record, data)
+        file = URL(fileURLWithPath: members.file)
+        record = members.record
+        self.data = data
     }
 
     init?(_ file: URL, _ record: UploadRecord) {
@@ -59,7 +61,9 @@ public struct UploadResumeData: Sendable, Hashable {
             let data = try? encoder.encode(
                 Members(version: Self.currentVersion, file: path, record: record, digest: digest))
         else { return nil }
-        (self.file, self.record, self.data) = (URL(fileURLWithPath: path), record, data)
+        self.file = URL(fileURLWithPath: path)
+        self.record = record
+        self.data = data
     }
 
     private static func digest(_ path: String, _ record: UploadRecord) -> String? {

@@ -96,8 +96,11 @@ extension Upload {
         }
         // The response to the request that combines the parts was lost, so the upload may be complete.
         if found.isCombining == true, !settings.resumption.restartsWhenGone { throw UploadError(.mayHaveArrived) }
-        (record.digest, record.digested, record.stored) = (found.digest, found.digested, found.stored)
-        (record.expires, record.uploadProtocol) = (found.expires, found.uploadProtocol)
+        record.digest = found.digest
+        record.digested = found.digested
+        record.stored = found.stored
+        record.expires = found.expires
+        record.uploadProtocol = found.uploadProtocol
         var parts: [UploadPart] = []
         for part in found.parts {
             guard let url = UploadURLSecrets.filled(part.url, isHidden: part.isHidden ?? false, from: request.url) else {
@@ -135,7 +138,8 @@ extension Upload {
                     bound: min(max(part.bound, part.recordedBound), part.length ?? .max))
             }
             if let digest = state.digest?.value, digest.position > record.digested, let value = digest.sha256 {
-                (record.digest, record.digested) = (value, digest.position)
+                record.digest = value
+                record.digested = digest.position
                 state.record = record
             }
             return record

@@ -120,7 +120,8 @@ final class Upload: @unchecked Sendable {
             try await blocking { self.state.withLock { $0.journal }?.remove() }
             let work = await takeWork()
             let url = state.withLock { state in
-                (state.isDone, state.task) = (true, nil)
+                state.isDone = true
+                state.task = nil
                 return state.parts.first?.url
             }
             if let head = result.head { work?.note(head, redirects: result.redirects) }
@@ -216,8 +217,10 @@ final class Upload: @unchecked Sendable {
     func forgetParts() {
         state.withLock { state in
             state.parts = []
-            (state.record.expires, state.record.isCombining) = (nil, nil)
-            (state.record.digest, state.record.digested) = (nil, 0)
+            state.record.expires = nil
+            state.record.isCombining = nil
+            state.record.digest = nil
+            state.record.digested = 0
             state.uploadProtocol = nil
             state.hasFinal = false
         }

@@ -345,7 +345,8 @@ extension Upload {
             }
         }
         let journal = state.withLock { state in
-            (state.parts, state.isDone) = ([], true)
+            state.parts = []
+            state.isDone = true
             return state.journal
         }
         if let journal {

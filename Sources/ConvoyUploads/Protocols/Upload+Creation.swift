@@ -185,7 +185,8 @@ extension Upload {
     private func sendOnce(_ request: URLRequest) async throws -> UploadAnswer {
         func note(isCombining: Bool) async throws {
             state.withLock { state in
-                (state.record.isCombining, state.mustNotRepeat) = (isCombining ? true : nil, isCombining)
+                state.record.isCombining = isCombining ? true : nil
+                state.mustNotRepeat = isCombining
             }
             try await record(synchronizes: true)
         }
@@ -309,7 +310,8 @@ extension Upload {
                 state.parts = [
                     UploadPart(url: place, range: 0..<(state.total ?? .max), bound: chunk.range.upperBound)
                 ]
-                (state.isResumable, state.mustNotRepeat) = (true, false)
+                state.isResumable = true
+                state.mustNotRepeat = false
                 if let version = head["Upload-Draft-Interop-Version"].flatMap({ Int($0) }),
                     ResumableDialect.versions.contains(version)
                 {

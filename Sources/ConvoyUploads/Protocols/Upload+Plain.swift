@@ -185,7 +185,8 @@ extension Upload {
             store: { [self] data in
                 try requireJournal()
                 let (journal, record) = state.withLock { state in
-                    (state.record.stored, state.discarded) = (data, nil)
+                    state.record.stored = data
+                    state.discarded = nil
                     return (state.journal, state.record)
                 }
                 try await BlockingWork.run { try journal?.write(record, synchronizes: true) }
@@ -194,7 +195,8 @@ extension Upload {
                 let now = MonotonicClock.now
                 state.withLock { state in
                     state.meter.note(max(0, confirmed - state.confirmed), at: now)
-                    (state.adapted, state.total) = (confirmed, total)
+                    state.adapted = confirmed
+                    state.total = total
                 }
                 report()
             })

@@ -11,7 +11,9 @@ package struct SourceIdentity: Codable, Sendable, Hashable {
     let changed: Int64
 
     init(_ facts: stat) {
-        (device, inode, size) = (UInt64(facts.st_dev), UInt64(facts.st_ino), Int64(facts.st_size))
+        device = UInt64(facts.st_dev)
+        inode = UInt64(facts.st_ino)
+        size = Int64(facts.st_size)
         modified = Self.nanoseconds(facts.st_mtim)
         changed = Self.nanoseconds(facts.st_ctim)
     }

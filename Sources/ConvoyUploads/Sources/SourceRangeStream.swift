@@ -14,7 +14,8 @@ package final class SourceRangeStream: InputStream, ReplayableBodyStream {
     ///
     /// - Parameter opening: Opens the source, when the stream is opened.
     package init(_ range: Range<Int64>, opening: @escaping @Sendable () throws -> any SeekableSource) {
-        (self.opening, self.range) = (opening, range)
+        self.opening = opening
+        self.range = range
         position = range.lowerBound
         super.init(data: Data())
     }
@@ -40,7 +41,8 @@ package final class SourceRangeStream: InputStream, ReplayableBodyStream {
             source = try opening()
             status = range.isEmpty ? .atEnd : .open
         } catch {
-            (failure, status) = (error, .error)
+            failure = error
+            status = .error
         }
     }
 
@@ -64,7 +66,9 @@ package final class SourceRangeStream: InputStream, ReplayableBodyStream {
             }
             return count
         } catch {
-            (failure, status, self.source) = (error, .error, nil)
+            failure = error
+            status = .error
+            self.source = nil
             return -1
         }
     }

@@ -67,7 +67,8 @@ enum CommandPrompt {
                     continue
                 }
                 if hasWord { words.append(word) }
-                (word, hasWord) = ("", false)
+                word = ""
+                hasWord = false
             default:
                 word.append(next)
                 hasWord = true

@@ -37,7 +37,8 @@ extension CurlReader {
         let hasBody = upload != nil || !parts.isEmpty || (data.isGiven && !isGet)
         let usual = isHead ? "HEAD" : upload != nil ? "PUT" : hasBody ? "POST" : "GET"
         var draft = RequestDraft(method: method ?? usual, url: url)
-        (draft.others, draft.notes) = (others, notes)
+        draft.others = others
+        draft.notes = notes
         if draft.others["noproxy"] != nil, draft.others["proxy"] == nil {
             draft.others.removeValue(forKey: "noproxy")
             draft.notes.append("--noproxy: left out, because no proxy is named")

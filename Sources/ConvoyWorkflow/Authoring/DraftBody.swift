@@ -11,9 +11,11 @@ extension RequestDraft {
         let essence = type.map { $0.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased() }
         var usual: String?
         if essence == "application/json", let json = Self.json(text) {
-            (body, usual) = (.json(json), essence)
+            body = .json(json)
+            usual = essence
         } else if essence == "application/x-www-form-urlencoded", let items = Self.items(text) {
-            (body, usual) = (.form(items), essence)
+            body = .form(items)
+            usual = essence
         } else {
             body = .text(text)
         }

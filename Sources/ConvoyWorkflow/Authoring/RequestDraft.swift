@@ -33,7 +33,9 @@ package struct RequestDraft: Sendable {
 
         /// Creates a part.
         package init(name: String, value: String, isFile: Bool) {
-            (self.name, self.value, self.isFile) = (name, value, isFile)
+            self.name = name
+            self.value = value
+            self.isFile = isFile
         }
 
         fileprivate func json(_ template: (String) -> JSON) -> JSON {

@@ -21,7 +21,8 @@ package struct SecretVariables {
 
     /// Replaces the secrets of a request, and adds notes about the variables.
     package mutating func hide(in draft: inout RequestDraft) {
-        (found, unwritable) = ([], [])
+        found = []
+        unwritable = []
         hideURL(of: &draft)
         for index in draft.headers.indices {
             draft.headers[index].value = field(draft.headers[index].name, draft.headers[index].value)

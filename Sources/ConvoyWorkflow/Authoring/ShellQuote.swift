@@ -46,7 +46,8 @@ enum ShellQuote {
             if (0xD800...0xDBFF).contains(value), rest.starts(with: "\\u".utf8) {
                 var behind = rest.dropFirst(2)
                 if let second = number(&behind, atMost: 4, radix: 16), (0xDC00...0xDFFF).contains(second) {
-                    (value, rest) = (0x10000 + (value - 0xD800) << 10 + second - 0xDC00, behind)
+                    value = 0x10000 + (value - 0xD800) << 10 + second - 0xDC00
+                    rest = behind
                 }
             }
             return Array(String(Unicode.Scalar(value) ?? "\u{FFFD}").utf8)

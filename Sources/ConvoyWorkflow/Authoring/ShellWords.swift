@@ -171,7 +171,8 @@ struct ShellWords {
         var descriptor: [UInt8] = []
         if hasWord, !isQuoted, word.allSatisfy({ (0x30...0x39).contains($0) }) {
             descriptor = word
-            (word, hasWord) = ([], false)
+            word = []
+            hasWord = false
         }
         try endWord()
         let more = rest.prefix { $0 == mark }.prefix(2)

@@ -34,12 +34,14 @@ final class ManifestDocument: Sendable {
     private let requests: [String: JSONPosition]
 
     init(parsing data: Data, name: String, files: FileRoot = .none) throws(ManifestError) {
-        (self.name, self.files) = (name, files)
+        self.name = name
+        self.files = files
         guard data.count <= Self.maximumLength else {
             throw ManifestError(
                 file: name, line: 1, column: 1, message: "the manifest is larger than \(Self.maximumLength >> 20) MiB")
         }
-        (text, isWrittenInJSON) = (data, Self.isJSON(data))
+        text = data
+        isWrittenInJSON = Self.isJSON(data)
         if isWrittenInJSON {
             do throws(JSONSyntaxError) {
                 json = try JSON(parsing: data, maximumDepth: Self.maximumDepth, rejectsDuplicateKeys: true)

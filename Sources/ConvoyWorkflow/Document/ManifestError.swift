@@ -14,7 +14,10 @@ public struct ManifestError: Error, Sendable, Equatable {
 
     /// Creates a mistake at a position.
     package init(file: String, line: Int, column: Int, message: String) {
-        (self.file, self.line, self.column, self.message) = (file, line, column, message)
+        self.file = file
+        self.line = line
+        self.column = column
+        self.message = message
     }
 }
 

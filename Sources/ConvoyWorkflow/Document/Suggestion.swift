@@ -23,7 +23,8 @@ package enum Suggestion {
                 if i > 0, j > 0, one[i] == other[j - 1], one[i - 1] == other[j] { best = min(best, before[j - 1] + 1) }
                 row.append(best)
             }
-            (before, last) = (last, row)
+            before = last
+            last = row
         }
         return last[other.count]
     }

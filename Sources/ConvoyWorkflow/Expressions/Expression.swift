@@ -70,7 +70,9 @@ struct Expression: Sendable {
     /// Creates an expression from a value of a manifest: a string, or true or false.
     init(_ value: ManifestValue, _ what: String, in context: Context = .request) throws(ManifestError) {
         if case .bool(let constant) = value.json {
-            (source, root, constants) = (constant ? "true" : "false", .constant(.bool(constant)), [])
+            source = constant ? "true" : "false"
+            root = .constant(.bool(constant))
+            constants = []
             return
         }
         let text = try value.string(what)
@@ -83,7 +85,9 @@ struct Expression: Sendable {
     }
 
     init(source: String, root: Node, constants: [Range<Int>]) {
-        (self.source, self.root, self.constants) = (source, root, constants)
+        self.source = source
+        self.root = root
+        self.constants = constants
     }
 
     /// The references to values of the manifest, of requests, and of the environment unless they have a default.

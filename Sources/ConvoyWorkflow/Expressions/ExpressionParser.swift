@@ -34,7 +34,9 @@ struct ExpressionParser {
     }
 
     private init(tokens: [ExpressionToken], length: Int, context: Expression.Context) {
-        (self.tokens, self.length, self.context) = (tokens, length, context)
+        self.tokens = tokens
+        self.length = length
+        self.context = context
     }
 
     // MARK: Logic

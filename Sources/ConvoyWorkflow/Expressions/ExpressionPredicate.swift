@@ -178,16 +178,19 @@ extension ExpressionEvaluation {
         switch (one, other) {
         case (.json(.number(let one)), .json(.number(let other))):
             if let first: Int = one.integer(), let second: Int = other.integer() {
-                (isLess, isGreater) = (first < second, first > second)
+                isLess = first < second
+                isGreater = first > second
             } else {
                 guard let first = one.double, let second = other.double else {
                     throw EvaluationError(message: "a number is too large to be compared")
                 }
-                (isLess, isGreater) = (first < second, first > second)
+                isLess = first < second
+                isGreater = first > second
             }
         case (.json(.string(let one)), .json(.string(let other))):
             let (first, second) = (one.unicodeScalars, other.unicodeScalars)
-            (isLess, isGreater) = (first.lexicographicallyPrecedes(second), second.lexicographicallyPrecedes(first))
+            isLess = first.lexicographicallyPrecedes(second)
+            isGreater = second.lexicographicallyPrecedes(first)
         case (.date(let one), .date(let other)): (isLess, isGreater) = (one < other, one > other)
         default: throw EvaluationError(message: "\(comparison.rawValue) compares two numbers, two strings or two dates")
         }

@@ -34,10 +34,17 @@ final class ReceivedResponse: Sendable {
         seconds: Double, cookies: CookieStore? = nil, label: String? = nil, version: String = "HTTP/1.1",
         redirects: [RedirectEvent] = [], address: String? = nil
     ) {
-        (self.status, self.fields, self.url, self.file) = (status, fields, url, file)
-        (self.byteCount, self.seconds, self.cookies) = (byteCount, seconds, cookies)
+        self.status = status
+        self.fields = fields
+        self.url = url
+        self.file = file
+        self.byteCount = byteCount
+        self.seconds = seconds
+        self.cookies = cookies
         self.label = label
-        (self.version, self.redirects, self.address) = (version, redirects, address)
+        self.version = version
+        self.redirects = redirects
+        self.address = address
         self.body = Locked(body)
     }
 
@@ -165,7 +172,8 @@ private struct SetCookie {
         }
         let pair = parts.removeFirst()
         guard pair.count == 2 else { return nil }
-        (name, value) = (pair[0], pair[1])
+        name = pair[0]
+        value = pair[1]
         for part in parts where !part[0].isEmpty {
             let name = part[0].lowercased(), text = part.count > 1 ? part[1] : ""
             attributes[name] =

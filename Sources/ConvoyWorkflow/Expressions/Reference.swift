@@ -17,7 +17,8 @@ struct Reference: Sendable, Hashable, CustomStringConvertible {
     init?(_ text: some StringProtocol) {
         let names = String(text).split(separator: "." as Character, omittingEmptySubsequences: false).map { String($0) }
         guard let first = names.first, Self.isName(first), names.dropFirst().allSatisfy(Self.isPart) else { return nil }
-        (root, path) = (first, Array(names.dropFirst()))
+        root = first
+        path = Array(names.dropFirst())
     }
 
     /// Returns whether a string can be the name of a request, a capture or a variable.

@@ -120,7 +120,8 @@ struct Template: Sendable {
         literal += String(Substring(rest))
         if !literal.isEmpty { pieces.append(.literal(literal)) }
         for case .literal(let text) in pieces { try Self.checkMustache(in: text, at: source) }
-        (self.pieces, self.source) = (pieces, source)
+        self.pieces = pieces
+        self.source = source
     }
 
     /// Returns the position of the brace that closes a reference or an expression.

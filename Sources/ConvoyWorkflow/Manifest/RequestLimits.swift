@@ -23,7 +23,8 @@ final class RequestLimits: Sendable {
     private let state = Locked(Slots())
 
     init(perHost: Int?, perSecond: Double?) {
-        (self.perHost, interval) = (perHost, perSecond.map { .seconds(1 / $0) })
+        self.perHost = perHost
+        interval = perSecond.map { .seconds(1 / $0) }
     }
 
     /// Waits until a request to a host may start. ``end(_:)`` must be called afterwards, unless it throws.

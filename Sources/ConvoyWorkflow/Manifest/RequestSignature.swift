@@ -49,7 +49,9 @@ final class RequestSignature: OperationDelegate {
     private let file: URL?
 
     init(_ scope: SignatureScope, _ credentials: ObjectStorageCredentials, sending file: URL?) {
-        (self.scope, self.credentials, self.file) = (scope, credentials, file)
+        self.scope = scope
+        self.credentials = credentials
+        self.file = file
     }
 
     /// A signature says nothing about the body, which only `location-trusted` lets leave its origin.

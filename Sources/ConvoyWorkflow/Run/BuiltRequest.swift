@@ -36,7 +36,8 @@ struct URLLogin: Sendable {
             let user = String(validating: parts.user, as: UTF8.self),
             let url = URL(string: URLUserInfo.removed(from: address.absoluteString))
         else { return nil }
-        (self.user, self.url) = (user, url)
+        self.user = user
+        self.url = url
         password = parts.password.map { String(decoding: $0, as: UTF8.self) }
     }
 

@@ -31,9 +31,11 @@ struct CheckReport {
             if result.isTrue { return nil }
             problem = nil
         } catch {
-            (result, problem) = (.nothing, error)
+            result = .nothing
+            problem = error
         }
-        (self.check, self.evaluation) = (check, evaluation)
+        self.check = check
+        self.evaluation = evaluation
         usesSecret = check.expression.allReferences.contains(where: scope.outer.values.plan.isMarked)
     }
 

@@ -27,7 +27,11 @@ final class ItemRun: Sendable {
     }
 
     init(plan: RequestPlan, run: WorkflowRun, item: ScopedValue?, index: Int?, ready: Date) {
-        (self.plan, self.run, self.item, self.index, self.ready) = (plan, run, item?.json, index, ready)
+        self.plan = plan
+        self.run = run
+        self.item = item?.json
+        self.index = index
+        self.ready = ready
         scope = ItemScope(values: run.values, item: item, index: index)
         secrets = SecretMask(extending: run.secrets)
     }
@@ -49,7 +53,9 @@ final class ItemRun: Sendable {
     func perform(resumes: Bool) async -> ItemResult {
         var outcome = makeOutcome()
         if let reason = run.refusal(of: plan) {
-            (outcome.state, outcome.cause, outcome.failures) = (.skipped, .cancelled, [reason])
+            outcome.state = .skipped
+            outcome.cause = .cancelled
+            outcome.failures = [reason]
             run.report(.finished(outcome))
             return ItemResult(outcome: outcome, item: item)
         }
@@ -80,7 +86,8 @@ final class ItemRun: Sendable {
                 result.outcome.failurePositions[index] = (position.line, position.column)
             }
         } catch let error as EvaluationError {
-            (result.outcome.state, result.outcome.cause) = (.failed, error.isAboutFile ? .file : .value)
+            result.outcome.state = .failed
+            result.outcome.cause = error.isAboutFile ? .file : .value
             result.outcome.failures = [masked(error.message)]
         } catch {
             result.outcome.state = .failed

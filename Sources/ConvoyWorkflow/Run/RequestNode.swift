@@ -72,7 +72,9 @@ final class RequestNode: Sendable {
     private func settle(_ state: RequestOutcome.State, _ cause: RequestOutcome.Cause, _ reason: String, in run: WorkflowRun)
     {
         var outcome = RequestOutcome(plan)
-        (outcome.state, outcome.cause, outcome.failures) = (state, cause, [run.secrets.masked(reason)])
+        outcome.state = state
+        outcome.cause = cause
+        outcome.failures = [run.secrets.masked(reason)]
         run.report(.finished(outcome))
         conclude([ItemResult(outcome: outcome)], isList: false, in: run)
     }

@@ -102,7 +102,9 @@ public struct RequestOutcome: Sendable {
     package var pagesNote: String { "stopped after \(requestCount) pages; there are more" }
 
     init(_ plan: RequestPlan, item: JSON? = nil, index: Int? = nil) {
-        (id, manifest, line) = (plan.id, plan.manifest, plan.line)
+        id = plan.id
+        manifest = plan.manifest
+        line = plan.line
         self.item = item?.text
         self.index = index
     }

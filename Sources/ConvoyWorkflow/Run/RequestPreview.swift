@@ -30,7 +30,8 @@ struct RequestPreview {
 
     private var scope: PreviewScope {
         var scope = ItemScope(values: values)
-        (scope.hidesSecrets, scope.hidesNamedSecrets) = (true, secrets.hidesNamed)
+        scope.hidesSecrets = true
+        scope.hidesNamedSecrets = secrets.hidesNamed
         return PreviewScope(values: scope)
     }
 

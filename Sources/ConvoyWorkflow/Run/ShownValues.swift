@@ -14,7 +14,8 @@ struct ResponseSecrets {
     let isCrowded: Bool
 
     init(_ response: ReceivedResponse, _ secrets: SecretMask) {
-        (mask, known) = (SecretMask(extending: secrets), secrets)
+        mask = SecretMask(extending: secrets)
+        known = secrets
         var found: [String] = []
         if secrets.hidesNamed {
             found = response.json.map { NamedSecrets.values(of: $0, named: "") } ?? []
@@ -53,7 +54,9 @@ struct ShownValues {
 
     /// - Parameter hidesAll: Whether to show no value except true, false and null.
     init(names: [String], secrets: ResponseSecrets, hidesAll: Bool = false) {
-        (self.names, self.secrets, self.hidesAll) = (names, secrets.mask, hidesAll)
+        self.names = names
+        self.secrets = secrets.mask
+        self.hidesAll = hidesAll
         // The values of members are masked by their names instead.
         isCrowded = secrets.isCrowded && names.contains(ResponseName.body.rawValue)
     }

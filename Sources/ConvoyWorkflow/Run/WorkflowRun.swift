@@ -84,7 +84,8 @@ public final class WorkflowRun: Sendable {
         handler: @escaping @Sendable (WorkflowEvent) -> Void = { _ in }
     ) throws {
         plan = workflow.plan
-        (self.options, self.handler) = (options, handler)
+        self.options = options
+        self.handler = handler
         values = RunValues(plan)
         outputs = OutputDirectory(options.directory, replaces: options.replacesFiles || options.resumes)
         stores = try RunStores(plan)

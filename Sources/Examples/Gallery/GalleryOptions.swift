@@ -57,7 +57,8 @@ struct GalleryOptions {
             guard parts.count == 2, parts.allSatisfy((100...10_000).contains) else {
                 throw Mistake("--size takes two numbers from 100 to 10000, such as 1100x760, not \(size).")
             }
-            (width, height) = (parts[0], parts[1])
+            width = parts[0]
+            height = parts[1]
         }
         if let text = found.jobs {
             guard let jobs = Int(text), (1...16).contains(jobs) else {

@@ -105,7 +105,9 @@ import Foundation
     }
 
     private init(box: WidgetPointer, picture: WidgetPointer, caption: WidgetPointer) {
-        (self.box, self.picture, self.caption) = (box, picture, caption)
+        self.box = box
+        self.picture = picture
+        self.caption = caption
     }
 
     /// Returns the cell with a box.
