@@ -74,7 +74,4 @@ public struct CacheCandidate: Sendable {
     }
 }
 
-extension CacheCandidate: CustomReflectable {
-    /// An empty mirror, so that `dump` does not print secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension CacheCandidate: OpaqueReflectable {}

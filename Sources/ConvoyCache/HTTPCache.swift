@@ -157,10 +157,7 @@ extension HTTPCache {
     }
 }
 
-extension HTTPCache: CustomReflectable {
-    /// An empty mirror, so that `dump` does not print secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension HTTPCache: OpaqueReflectable {}
 
 extension HTTPCache {
     /// The largest body, in bytes, that `cachedResponse(for:)` returns, because a `CachedURLResponse` holds it in

@@ -149,12 +149,6 @@ extension OperationEvent.Kind: CustomStringConvertible {
     }
 }
 
-extension OperationEvent: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension OperationEvent: OpaqueReflectable {}
 
-extension OperationEvent.Kind: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension OperationEvent.Kind: OpaqueReflectable {}

@@ -1,3 +1,4 @@
+import ConvoySupport
 import ConvoySecurity
 import Foundation
 import FoundationNetworking
@@ -34,7 +35,7 @@ public enum AuthenticationDisposition: Sendable {
     case rejectProtectionSpace
 }
 
-extension AuthenticationDisposition: CustomStringConvertible, CustomReflectable {
+extension AuthenticationDisposition: CustomStringConvertible, OpaqueReflectable {
     /// The kind of answer, without the credential or the token.
     public var description: String {
         switch self {
@@ -45,12 +46,6 @@ extension AuthenticationDisposition: CustomStringConvertible, CustomReflectable 
         case .rejectProtectionSpace: "rejectProtectionSpace"
         }
     }
-
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-extension AuthenticationChallenge: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension AuthenticationChallenge: OpaqueReflectable {}

@@ -169,10 +169,7 @@ public final class Authenticator: Sendable {
     }
 }
 
-extension Authenticator: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension Authenticator: OpaqueReflectable {}
 
 /// A bearer token (RFC 6750). It is never printed.
 public struct AccessToken: Sendable, Hashable {
@@ -195,13 +192,10 @@ public struct AccessToken: Sendable, Hashable {
     }
 }
 
-extension AccessToken: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension AccessToken: CustomStringConvertible, OpaqueReflectable {
     /// A description without the token.
     public var description: String { "AccessToken(***\(expires.map { ", expires: \($0)" } ?? ""))" }
-    /// A description without the token.
-    public var debugDescription: String { description }
-    /// A mirror without the token.
-    public var customMirror: Mirror { Mirror(self, children: ["expires": expires as Any]) }
+    package var shownChildren: KeyValuePairs<String, Any> { ["expires": expires as Any] }
 }
 
 /// The reason why an operation has no token.

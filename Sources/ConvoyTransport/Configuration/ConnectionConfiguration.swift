@@ -367,10 +367,7 @@ extension ConnectionConfiguration: CustomStringConvertible {
     }
 }
 
-extension ConnectionConfiguration: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension ConnectionConfiguration: OpaqueReflectable {}
 
 /// The state of the earlier redirects that led to the first request of a transfer.
 package struct RedirectContinuation: Sendable, Hashable {

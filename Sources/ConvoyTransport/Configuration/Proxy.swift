@@ -127,11 +127,9 @@ public struct Proxy: Sendable, Hashable {
     }
 }
 
-extension Proxy: CustomStringConvertible, CustomDebugStringConvertible {
+extension Proxy: CustomStringConvertible {
     /// The proxy's URL without the credential.
     public var description: String { "\(kind.scheme)://\(Self.authority(of: host)):\(port)" }
-    /// The same as `description`.
-    public var debugDescription: String { description }
 }
 
 /// Parsing and formatting proxies as libcurl does.
@@ -244,11 +242,7 @@ public struct ProxyCredential: Sendable, Hashable {
     var basicAuthorization: String { "Basic \(Data("\(user):\(password)".utf8).base64EncodedString())" }
 }
 
-extension ProxyCredential: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension ProxyCredential: CustomStringConvertible, OpaqueReflectable {
     /// A placeholder, without the user and the password.
     public var description: String { "<credential>" }
-    /// The same as `description`.
-    public var debugDescription: String { description }
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -140,10 +140,7 @@ package final class NetworkThread: Sendable {
     }
 }
 
-extension NetworkThread: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    package var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension NetworkThread: OpaqueReflectable {}
 
 /// Access to the shared network thread, for the wake-up benchmark.
 @_spi(Benchmarks)

@@ -104,10 +104,7 @@ extension ConnectionTrace: Hashable {
     public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-extension ConnectionTrace: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension ConnectionTrace: OpaqueReflectable {}
 
 /// A line of a connection trace, with its kind and its text.
 public struct TraceLine: Sendable, Hashable {

@@ -144,10 +144,7 @@ extension TransactionMetrics: CustomStringConvertible {
     }
 }
 
-extension TransactionMetrics: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension TransactionMetrics: OpaqueReflectable {}
 
 /// The times at which the phases of a request ended, in seconds from its start; nil for phases that were not reached.
 struct TransactionMoments: Sendable, Hashable {

@@ -332,7 +332,4 @@ extension RequestHead: CustomStringConvertible {
     public var description: String { "\(method) \(Redaction.url(address, secrets))" }
 }
 
-extension RequestHead: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension RequestHead: OpaqueReflectable {}

@@ -180,7 +180,4 @@ extension UnsafeRawBufferPointer {
     }
 }
 
-extension ResponseHead: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension ResponseHead: OpaqueReflectable {}

@@ -111,10 +111,7 @@ extension RedirectEvent: CustomStringConvertible {
     }
 }
 
-extension RedirectEvent: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension RedirectEvent: OpaqueReflectable {}
 
 extension RedirectEvent {
     /// The reason why a redirect failed the transfer.

@@ -276,7 +276,4 @@ extension Redirect: CustomStringConvertible {
     package var description: String { event.description }
 }
 
-extension Redirect: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    package var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension Redirect: OpaqueReflectable {}

@@ -334,7 +334,4 @@ package final class RequestChain: Connection, HandoverTask, @unchecked Sendable 
     }
 }
 
-extension RequestChain: CustomReflectable {
-    /// An empty mirror, so that `dump` prints no secrets.
-    package var customMirror: Mirror { Mirror(self, children: []) }
-}
+extension RequestChain: OpaqueReflectable {}
