@@ -65,8 +65,10 @@ package final class CacheExchange: ResponseCacheExchange {
     private func begin(_ lookup: CacheStorage.Lookup, isValidating: Bool) {
         let generation = storage.generation
         state.withLock { state in
-            (state.entry, state.isValidating) = (lookup.entry, isValidating)
-            (state.sent, state.generation) = (lookup.now, generation)
+            state.entry = lookup.entry
+            state.isValidating = isValidating
+            state.sent = lookup.now
+            state.generation = generation
         }
     }
 

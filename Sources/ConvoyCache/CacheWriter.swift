@@ -60,7 +60,11 @@ package final class CacheWriter: ResponseCacheWriter {
             }
             if state.spool != nil { Self.spill(&state) }
             guard !state.isDone else { return nil }
-            defer { (state.isDone, state.buffer, state.spool) = (true, [], nil) }
+            defer {
+                state.isDone = true
+                state.buffer = []
+                state.spool = nil
+            }
             return (state.buffer, state.count, state.spool)
         }
         guard let body else { return then(false) }
@@ -76,7 +80,9 @@ package final class CacheWriter: ResponseCacheWriter {
     package func abandon() { state.withLock { Self.giveUp(&$0) } }
 
     private static func giveUp(_ state: inout State) {
-        (state.isDone, state.buffer, state.spool) = (true, [], nil)
+        state.isDone = true
+        state.buffer = []
+        state.spool = nil
     }
 
     /// Writes the bytes received so far to the file.

@@ -289,7 +289,11 @@ struct ActivityState: Equatable {
 
     /// Hides the activity.
     mutating func reset() -> Effect {
-        defer { (phase, isOccurring, number) = (.notActive, false, number &+ 1) }
+        defer {
+            phase = .notActive
+            isOccurring = false
+            number = number &+ 1
+        }
         return isVisible ? .hide : .nothing
     }
 

@@ -57,7 +57,10 @@ private final class EventLines: Sendable {
 
     func take() -> [String] {
         state.withLock { state in
-            defer { (state.lines, state.isPosted) = ([], false) }
+            defer {
+                state.lines = []
+                state.isPosted = false
+            }
             return state.lines.count > limit ? Array(state.lines.suffix(limit)) : state.lines
         }
     }

@@ -94,7 +94,10 @@ struct SettleTimer {
     }
 
     /// Records that the network is being evaluated.
-    mutating func reset() { (first, retry) = (nil, nil) }
+    mutating func reset() {
+        first = nil
+        retry = nil
+    }
 }
 
 /// The thread and the socket that receive the kernel's notifications about links, addresses, routes and rules.
@@ -186,7 +189,10 @@ final class WatchSession: Sendable {
             let isDue = timer.deadline.map { now >= $0 } ?? false
             let (changed, refreshed) = state.withLock { state -> ([any NetworkListener], [any NetworkListener]) in
                 state.counts.wakeUps += 1
-                defer { (state.new, state.refreshing) = ([], []) }
+                defer {
+                    state.new = []
+                    state.refreshing = []
+                }
                 let changed = isDue ? Array(state.listeners.values) : state.new.compactMap { state.listeners[$0] }
                 return (changed, state.refreshing.compactMap { state.listeners[$0] })
             }

@@ -58,7 +58,10 @@ public struct UploadError: Error, Hashable, Sendable {
     /// The URL of the request; nil if the error does not come from an operation.
     public let url: URL?
 
-    init(_ reason: Reason, _ url: URL? = nil) { (self.reason, self.url) = (reason, url) }
+    init(_ reason: Reason, _ url: URL? = nil) {
+        self.reason = reason
+        self.url = url
+    }
 }
 
 extension UploadError: URLNaming {

@@ -123,13 +123,16 @@ struct ResponseFacts: Sendable {
         lastModified = fields.first("last-modified").flatMap { SafeFieldValue(latin1: $0) == nil ? nil : $0 }
         let expires = fields.all("expires")
         if directives.hasInvalidMaxAge {
-            (lifetime, isHeuristic) = (0, false)
+            lifetime = 0
+            isHeuristic = false
         } else if let maxAge = directives.maxAge {
-            (lifetime, isHeuristic) = (maxAge, false)
+            lifetime = maxAge
+            isHeuristic = false
         } else if let first = expires.first {
             // Several `Expires` fields are invalid unless their values are equal.
             let time = expires.allSatisfy { $0 == first } ? StrictDate.parse(first, now: arrival) : nil
-            (lifetime, isHeuristic) = (max(0, (time ?? date) - date), false)
+            lifetime = max(0, (time ?? date) - date)
+            isHeuristic = false
         } else {
             isHeuristic = true
             lifetime = ResponseFacts.heuristicLifetime(head, directives, lastModified, date: date, now: arrival)

@@ -109,8 +109,12 @@ final class DiskStore: @unchecked Sendable {
     func write() -> Bool {
         let (operations, used) = pending.withLock { pending in
             defer {
-                (pending.operations, pending.size, pending.used, pending.isScheduled) = ([], 0, [:], false)
-                (pending.addresses, pending.concernsAll) = ([], false)
+                pending.operations = []
+                pending.size = 0
+                pending.used = [:]
+                pending.isScheduled = false
+                pending.addresses = []
+                pending.concernsAll = false
             }
             return (pending.operations, pending.used)
         }
@@ -176,7 +180,10 @@ final class DiskStore: @unchecked Sendable {
         if let index, !index.isCurrent { self.index = nil }
         let seen = version
         guard let now = perform({ index throws(DatabaseError) in try index.version() }).value else { return true }
-        defer { (version, isReopened) = (now, false) }
+        defer {
+            version = now
+            isReopened = false
+        }
         return isReopened || seen != now
     }
 

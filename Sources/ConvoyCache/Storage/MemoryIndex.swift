@@ -122,7 +122,9 @@ struct MemoryIndex {
     mutating func removeAll() {
         removals += 1
         nodes = [:]
-        (oldest, newest, usage) = (nil, nil, 0)
+        oldest = nil
+        newest = nil
+        usage = 0
     }
 
     /// Returns a snapshot of an address. Call this before reading the disk.

@@ -114,7 +114,10 @@ extension DownloadFile {
 
     private func closeJournal(removing: Bool) {
         let journal = state.withLock { state in
-            defer { (state.journal, state.isEnding) = (-1, true) }
+            defer {
+                state.journal = -1
+                state.isEnding = true
+            }
             return state.journal
         }
         guard journal >= 0 else { return }

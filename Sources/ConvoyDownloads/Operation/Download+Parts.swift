@@ -243,7 +243,10 @@ final class PartSink: BodySink {
     private let download: Download
     private let id: Int
 
-    init(of download: Download, id: Int) { (self.download, self.id) = (download, id) }
+    init(of download: Download, id: Int) {
+        self.download = download
+        self.id = id
+    }
 
     var isImmediate: Bool { download.writesAtOnce }
     /// True, because the first bytes open the file.

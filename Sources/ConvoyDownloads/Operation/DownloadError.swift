@@ -46,7 +46,10 @@ public struct DownloadError: Error, Equatable, Sendable {
     /// The URL of the download; nil if the error does not come from an operation.
     public let url: URL?
 
-    init(_ reason: Reason, _ url: URL? = nil) { (self.reason, self.url) = (reason, url) }
+    init(_ reason: Reason, _ url: URL? = nil) {
+        self.reason = reason
+        self.url = url
+    }
 }
 
 // These errors are thrown without a URL; the operation adds it.

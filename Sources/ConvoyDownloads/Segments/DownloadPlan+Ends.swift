@@ -188,5 +188,10 @@ extension DownloadPlan {
     }
 
     /// Discards the state of the file, but not that of the sources.
-    package mutating func forgetFile() { (parts, contents, replaced, isDenied) = ([:], Contents(), nil, false) }
+    package mutating func forgetFile() {
+        parts = [:]
+        contents = Contents()
+        replaced = nil
+        isDenied = false
+    }
 }

@@ -117,7 +117,10 @@ struct AnimationTiming {
 
     /// Adds a frame. Browsers show frames of 10 ms or less for 100 ms, and animations rely on that.
     mutating func addFrame(milliseconds: Int) {
-        if durations.count == Self.mostFrames { (durations, isTooLong) = ([], true) }
+        if durations.count == Self.mostFrames {
+            durations = []
+            isTooLong = true
+        }
         if isTooLong { return }
         durations.append(milliseconds <= 10 ? 0.1 : max(0.02, Double(milliseconds) / 1000))
     }

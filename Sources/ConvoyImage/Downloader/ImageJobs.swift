@@ -49,7 +49,10 @@ final class ImageJob: @unchecked Sendable {
         reportsPreviews = false
     }
 
-    init(_ request: URLRequest, _ key: SharedTransferKey?) { (self.request, self.key) = (request, key) }
+    init(_ request: URLRequest, _ key: SharedTransferKey?) {
+        self.request = request
+        self.key = key
+    }
 
     /// The most urgent priority level of the job's receipts.
     var level: Int { counts.firstIndex { $0 > 0 } ?? PriorityLevel.count - 1 }

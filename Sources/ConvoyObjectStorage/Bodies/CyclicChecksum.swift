@@ -18,9 +18,15 @@ struct CyclicChecksum {
 
     init(_ polynomial: Polynomial) {
         switch polynomial {
-        case .crc32: (size, table) = (4, Self.crc32)
-        case .crc32c: (size, table) = (4, Self.crc32c)
-        case .crc64nvme: (size, table) = (8, Self.crc64nvme)
+        case .crc32:
+            size = 4
+            table = Self.crc32
+        case .crc32c:
+            size = 4
+            table = Self.crc32c
+        case .crc64nvme:
+            size = 8
+            table = Self.crc64nvme
         }
         remainder = size == 4 ? 0xFFFF_FFFF : .max
     }

@@ -15,7 +15,10 @@ public struct ObjectChecksum: Sendable, Hashable {
     public let value: Data
 
     /// Creates a checksum.
-    public init(_ algorithm: Algorithm, value: Data) { (self.algorithm, self.value) = (algorithm, value) }
+    public init(_ algorithm: Algorithm, value: Data) {
+        self.algorithm = algorithm
+        self.value = value
+    }
 
     /// Returns the checksums in a response. Excludes those of multipart objects that are computed from the checksums of
     /// the parts rather than from the bytes.

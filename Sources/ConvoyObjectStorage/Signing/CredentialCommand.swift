@@ -35,7 +35,10 @@ final class CredentialCommand: Sendable {
     private static let maximumLength = 64 << 10
 
     /// - Parameter command: A command line for `/bin/sh`.
-    init(_ command: String, limit: TimeInterval = 60) { (self.command, self.limit) = (command, limit) }
+    init(_ command: String, limit: TimeInterval = 60) {
+        self.command = command
+        self.limit = limit
+    }
 
     /// Returns the credentials. Blocks while the command runs.
     func credentials() throws(ObjectStorageError) -> ObjectStorageCredentials {

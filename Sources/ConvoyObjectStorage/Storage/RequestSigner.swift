@@ -27,7 +27,10 @@ final class RequestSigner: OperationDelegate {
     private let place: StoragePlace
     private let call: StorageCall
 
-    init(_ call: StorageCall, in place: StoragePlace) { (self.call, self.place) = (call, place) }
+    init(_ call: StorageCall, in place: StoragePlace) {
+        self.call = call
+        self.place = place
+    }
 
     func interests(in operation: URLConnectionOperation) -> OperationInterests { [.beginning, .redirects] }
 

@@ -35,7 +35,8 @@ package struct AttemptContext: Sendable {
     private let operation: URLConnectionOperation
 
     init(_ attempt: Attempt, of operation: URLConnectionOperation) {
-        (self.attempt, self.operation) = (attempt, operation)
+        self.attempt = attempt
+        self.operation = operation
     }
 
     /// Sets the closure that stops the attempt. `stop` is called at most once, on any thread; afterwards `didStop()`

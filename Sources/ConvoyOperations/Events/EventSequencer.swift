@@ -90,16 +90,20 @@ struct EventSequencer {
         }
         if old.state == .paused, new.state == .ready, !new.isEnding { post(.resumed, moment, emit) }
         if new.state == .paused, old.state != .paused {
-            (waiting, isInQueue) = (nil, false)
+            waiting = nil
+            isInQueue = false
             post(.paused, moment, emit)
         }
         if transition.startsAttempt {
-            (waiting, isInQueue, isAttempting) = (nil, false, true)
+            waiting = nil
+            isInQueue = false
+            isAttempting = true
             attempts += 1
             post(.attemptStarted(attempts), moment, emit)
         }
         if new.state == .executing {
-            (waiting, isInQueue) = (nil, false)
+            waiting = nil
+            isInQueue = false
             if old.state != .executing, !transition.startsAttempt { post(.continued, moment, emit) }
         }
         if new.state == .ready, !new.isEnding, old.state != .ready || old.isBackingOff != new.isBackingOff {

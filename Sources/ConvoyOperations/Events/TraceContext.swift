@@ -25,12 +25,17 @@ public struct TraceContext: Sendable, Hashable {
         guard traceID.count == 16, parentID.count == 8, traceID.contains(where: { $0 != 0 }),
             parentID.contains(where: { $0 != 0 }), state.map(HTTPSyntax.isFieldValue) ?? true
         else { return nil }
-        (self.traceID, self.parentID, self.isSampled) = (traceID, parentID, isSampled)
+        self.traceID = traceID
+        self.parentID = parentID
+        self.isSampled = isSampled
         self.state = state.flatMap { $0.isEmpty ? nil : $0 }
     }
 
     private init(traceID: [UInt8], parentID: [UInt8], sampled: Bool, state: String?) {
-        (self.traceID, self.parentID, isSampled, self.state) = (traceID, parentID, sampled, state)
+        self.traceID = traceID
+        self.parentID = parentID
+        isSampled = sampled
+        self.state = state
     }
 
     /// Returns the root of a new trace, with random identifiers.

@@ -263,7 +263,10 @@ package struct Lifecycle: Hashable, Sendable {
     private mutating func workCompleted() -> Action {
         let finishes = wantsEnd || state == .executing
         // The result of a commit takes precedence.
-        if work == .committing { (cancels, expires) = (false, false) }
+        if work == .committing {
+            cancels = false
+            expires = false
+        }
         work = .complete
         return finishes ? finish() : .nothing
     }

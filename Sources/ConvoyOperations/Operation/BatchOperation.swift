@@ -194,7 +194,11 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         let sum = batch.withLock { $0.countsBytes && $0.sum == nil ? $0.members : nil }.map(TransferProgress.sum)
         let held = batch.withLock { batch in
             if let sum { batch.sum = sum }
-            defer { (batch.members, batch.progress, batch.completion) = ([], nil, nil) }
+            defer {
+                batch.members = []
+                batch.progress = nil
+                batch.completion = nil
+            }
             return (batch.members, batch.progress, batch.completion)
         }
         withExtendedLifetime(held) {}

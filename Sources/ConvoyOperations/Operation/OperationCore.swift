@@ -83,9 +83,15 @@ struct OperationCore: ~Copyable {
 
         var copy: OptionalHandlers {
             let copy = OptionalHandlers()
-            (copy.download, copy.upload, copy.redirect) = (download, upload, redirect)
-            (copy.retry, copy.prepare, copy.challenge) = (retry, prepare, challenge)
-            (copy.cache, copy.traceContext, copy.inputs) = (cache, traceContext, inputs)
+            copy.download = download
+            copy.upload = upload
+            copy.redirect = redirect
+            copy.retry = retry
+            copy.prepare = prepare
+            copy.challenge = challenge
+            copy.cache = cache
+            copy.traceContext = traceContext
+            copy.inputs = inputs
             copy.closedGate = closedGate
             return copy
         }

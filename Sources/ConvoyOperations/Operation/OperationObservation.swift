@@ -23,7 +23,10 @@ public struct OperationChange<Value: Sendable>: Sendable {
     /// The value after the change. The operation may have changed again in the meantime.
     public let newValue: Value
 
-    package init(oldValue: Value, newValue: Value) { (self.oldValue, self.newValue) = (oldValue, newValue) }
+    package init(oldValue: Value, newValue: Value) {
+        self.oldValue = oldValue
+        self.newValue = newValue
+    }
 }
 
 extension URLConnectionOperation {

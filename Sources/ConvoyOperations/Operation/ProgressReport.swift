@@ -181,14 +181,18 @@ package struct ProgressAccumulator: Sendable {
     /// already scheduled.
     package mutating func add(_ bytes: Int64, total: Int64, expected: Int64?) -> Bool {
         self.bytes += bytes
-        (self.total, self.expected) = (total, expected)
+        self.total = total
+        self.expected = expected
         defer { isWaiting = true }
         return !isWaiting
     }
 
     /// Returns the values to report, and resets the count.
     package mutating func take() -> ProgressAccumulator {
-        defer { (bytes, isWaiting) = (0, false) }
+        defer {
+            bytes = 0
+            isWaiting = false
+        }
         return self
     }
 }

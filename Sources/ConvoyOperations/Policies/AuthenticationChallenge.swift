@@ -1,5 +1,5 @@
-import ConvoySupport
 import ConvoySecurity
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 

@@ -183,7 +183,9 @@ public struct AccessToken: Sendable, Hashable {
 
     /// Creates a token with an expiry date.
     public init(_ value: String, expires: Date? = nil, refreshToken: String? = nil) {
-        (self.value, self.expires, self.refreshToken) = (value, expires, refreshToken)
+        self.value = value
+        self.expires = expires
+        self.refreshToken = refreshToken
     }
 
     /// Creates a token that is valid for the given number of seconds from now (`expires_in` of RFC 6749, section 5.1).

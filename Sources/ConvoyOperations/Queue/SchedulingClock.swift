@@ -58,7 +58,10 @@ package final class TimerQueue: SchedulingClock, @unchecked Sendable {
         let timer: RunLoopTimer
         private let queue: TimerQueue
 
-        init(_ timer: RunLoopTimer, in queue: TimerQueue) { (self.timer, self.queue) = (timer, queue) }
+        init(_ timer: RunLoopTimer, in queue: TimerQueue) {
+            self.timer = timer
+            self.queue = queue
+        }
 
         func cancel() { queue.state.withLock { $0.timers.cancel(timer) } }
     }

@@ -43,7 +43,9 @@ package final class UsageWarning: Sendable {
         _ text: String, patience: TimeInterval = 5,
         warn: @escaping @Sendable (String) -> Void = { FileHandle.standardError.write(Data("\($0)\n".utf8)) }
     ) {
-        (self.text, self.patience, self.warn) = (text, patience, warn)
+        self.text = text
+        self.patience = patience
+        self.warn = warn
     }
 
     /// Whether the warning has been printed.

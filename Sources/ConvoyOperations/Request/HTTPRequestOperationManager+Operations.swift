@@ -183,8 +183,12 @@ struct RequestArguments {
         _ method: HTTPMethod, _ url: String, _ parameters: RequestParameters?, _ body: (any Encodable)?,
         _ headers: [String: String?], _ timeout: RequestTimeout?
     ) {
-        (self.method, self.url, self.parameters) = (method, url, parameters)
-        (self.body, self.headers, self.timeout) = (body, headers, timeout)
+        self.method = method
+        self.url = url
+        self.parameters = parameters
+        self.body = body
+        self.headers = headers
+        self.timeout = timeout
     }
 
     func apply(to operation: HTTPRequestOperation) {

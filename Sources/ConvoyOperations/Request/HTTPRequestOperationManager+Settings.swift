@@ -58,7 +58,9 @@ extension HTTPRequestOperationManager {
         change { state in
             guard changes == nil || changes == state.serializerChanges else { return }
             state.serializerChanges &+= 1
-            (state.requestSerializer, state.template, isSet) = (serializer, template, true)
+            state.requestSerializer = serializer
+            state.template = template
+            isSet = true
         }
         return isSet
     }

@@ -195,7 +195,8 @@ struct ManagerState {
     }
 
     init(settings: RequestSettings, operationQueue: OperationQueue) {
-        (self.settings, self.operationQueue) = (settings, operationQueue)
+        self.settings = settings
+        self.operationQueue = operationQueue
     }
 
     /// Returns the settings of the next operation whose value a task awaits.
@@ -219,7 +220,8 @@ final class InheritedHandlers: Sendable {
         challenge: URLConnectionOperation.AuthenticationChallengeHandler?,
         traceContext: URLConnectionOperation.TraceContextProvider?
     ) {
-        (self.challenge, self.traceContext) = (challenge, traceContext)
+        self.challenge = challenge
+        self.traceContext = traceContext
     }
 
     func give(to operation: URLConnectionOperation) {

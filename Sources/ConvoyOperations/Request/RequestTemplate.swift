@@ -48,12 +48,17 @@ final class RequestTemplate: Sendable {
     /// different type, or a serializer that sets more than fields and the timeout, or sets fields that cannot be sent.
     init?(_ serializer: any URLRequestSerialization) {
         switch serializer {
-        case let serializer as HTTPRequestSerializer: (http, json) = (serializer, nil)
-        case let serializer as JSONRequestSerializer: (http, json) = (serializer.http, serializer)
+        case let serializer as HTTPRequestSerializer:
+            http = serializer
+            json = nil
+        case let serializer as JSONRequestSerializer:
+            http = serializer.http
+            json = serializer
         default: return nil
         }
         guard let fields = http.fieldsOfPlainRequests, let header = try? RequestHeader(fields: fields) else { return nil }
-        (self.fields, self.header) = (fields, header)
+        self.fields = fields
+        self.header = header
         timeoutInterval = http.timeoutInterval ?? Self.defaultTimeoutInterval
         isGetBare = json != nil || http.encodesParametersInURI(.get)
     }
@@ -81,7 +86,9 @@ final class RequestTemplate: Sendable {
         if !isBare {
             // If the parameters are invalid, the serializer reports the error.
             guard let parts = try? http.plainParts(call.method, parameters, body: body, json: json) else { return nil }
-            (query, data, contentType) = (parts.query, parts.body?.data, parts.body?.contentType)
+            query = parts.query
+            data = parts.body?.data
+            contentType = parts.body?.contentType
         }
         // The base URL's target is always in the scope.
         guard

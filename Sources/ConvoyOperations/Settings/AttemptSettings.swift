@@ -47,7 +47,8 @@ final class AttemptSettings: Sendable {
         coalescesIdenticalRequests = values.coalescesIdenticalRequests
         dependencyFailurePolicy = values.chosenDependencyFailurePolicy
         postsNotifications = values.areNotificationsPosted
-        (completionQueue, completionGroup) = (values.completionQueue, values.completionGroup)
+        completionQueue = values.completionQueue
+        completionGroup = values.completionGroup
         awaitedValue = values.holder.awaitedValue
         hasAwaitedValue = awaitedValue != nil
         bodyLimit = values.maximumBodySize

@@ -76,7 +76,8 @@ struct LineSplitter {
         guard let end = bytes[start...].firstIndex(where: { $0 == 0x0A || $0 == 0x0D }) else {
             try checkLength(begun.count + bytes.count - start)
             begun += bytes[start...]
-            (bytes, position) = ([], 0)
+            bytes = []
+            position = 0
             return nil
         }
         try checkLength(begun.count + end - start)

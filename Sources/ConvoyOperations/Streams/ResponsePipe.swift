@@ -132,7 +132,8 @@ final class ResponsePipe: BodySink {
         let (bytes, room): (Data?, (@Sendable () -> Void)?) = try await wait { state in
             if !state.bytes.isEmpty {
                 let bytes = state.bytes
-                (state.bytes, state.hasGivenOut) = (Data(), true)
+                state.bytes = Data()
+                state.hasGivenOut = true
                 return .ready((bytes, state.room.take()))
             }
             return switch state.end {

@@ -51,7 +51,8 @@ class SequenceBodyStream: InputStream, AsyncBodyStream {
                 status = .atEnd
                 return 0
             case .failure(let error):
-                (failure, status) = (error, .error)
+                failure = error
+                status = .error
                 return -1
             }
         }
@@ -171,7 +172,9 @@ package final class SequencePump: Sendable {
             guard state.hasStarted, !state.isStopped else { return nil }
             defer {
                 state.isStopped = true
-                (state.receiver, state.idle, state.task) = (nil, nil, nil)
+                state.receiver = nil
+                state.idle = nil
+                state.task = nil
             }
             return state
         }
@@ -197,7 +200,11 @@ package final class SequencePump: Sendable {
 
     private func answer(_ answer: Result<Data?, any Error>) {
         let receiver = state.withLock { state in
-            if case .success(_?) = answer {} else { (state.hasEnded, state.task) = (true, nil) }
+            if case .success(_?) = answer {
+            } else {
+                state.hasEnded = true
+                state.task = nil
+            }
             return state.receiver.take()
         }
         receiver?(answer)

@@ -84,7 +84,10 @@ struct BodyDestination: @unchecked Sendable {
     /// The user's stream, if any. Foundation's streams are not `Sendable`, so only the sink uses it.
     let stream: OutputStream?
 
-    init(_ sink: any BodySink) { (self.sink, stream) = (sink, nil) }
+    init(_ sink: any BodySink) {
+        self.sink = sink
+        stream = nil
+    }
 
     init(_ stream: OutputStream) {
         self.stream = stream

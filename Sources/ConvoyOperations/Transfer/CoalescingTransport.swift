@@ -126,7 +126,10 @@ private final class Subscriber: Connection, @unchecked Sendable {
         request: TransferRequest, delegate: any ConnectionDelegate, base: any Transport,
         onStart: @escaping @Sendable (Subscriber) -> Void
     ) {
-        (self.request, self.delegate, self.base, self.onStart) = (request, delegate, base, onStart)
+        self.request = request
+        self.delegate = delegate
+        self.base = base
+        self.onStart = onStart
     }
 
     var originalRequest: URLRequest { request.urlRequest }
@@ -194,7 +197,9 @@ private final class Subscriber: Connection, @unchecked Sendable {
 
     func end(_ tell: (any ConnectionDelegate) -> Void) {
         let told = delegate
-        (delegate, transfer, pendingEnd) = (nil, nil, nil)
+        delegate = nil
+        transfer = nil
+        pendingEnd = nil
         if let told { tell(told) }
     }
 }
@@ -217,7 +222,8 @@ private final class SharedTransfer: ConnectionDelegate, @unchecked Sendable {
     private let onEnd: (SharedTransfer) -> Void
 
     init(collectsMetrics: Bool, onEnd: @escaping (SharedTransfer) -> Void) {
-        (self.collectsMetrics, self.onEnd) = (collectsMetrics, onEnd)
+        self.collectsMetrics = collectsMetrics
+        self.onEnd = onEnd
     }
 
     func begin(with subscriber: Subscriber, base: any Transport, configuration: ConnectionConfiguration) {

@@ -67,8 +67,12 @@ package final class FileSink: BodySink, @unchecked Sendable {
         didCommit: (@Sendable () throws -> Void)? = nil,
         clock: @escaping @Sendable () -> MonotonicTime = { NetworkRunLoop.now }
     ) {
-        (self.fileURL, self.file, self.isProvisional) = (fileURL, file, isProvisional)
-        (prepare, self.didCommit, self.clock) = (preparing, didCommit, clock)
+        self.fileURL = fileURL
+        self.file = file
+        self.isProvisional = isProvisional
+        prepare = preparing
+        self.didCommit = didCommit
+        self.clock = clock
     }
 
     package func open() throws(URLError) {
@@ -93,7 +97,9 @@ package final class FileSink: BodySink, @unchecked Sendable {
     func openEmpty() throws(URLError) {
         guard !isOpen, !isClosed else { return }
         try attempt { () throws(FileWritingError) in try file.open() }
-        (isOpen, isOnLocalDisk, wasEmptied) = (true, file.isOnLocalDisk, true)
+        isOpen = true
+        isOnLocalDisk = file.isOnLocalDisk
+        wasEmptied = true
     }
 
     package func begin(_ response: ResponseHead, discarding count: Int64) {
@@ -128,7 +134,8 @@ package final class FileSink: BodySink, @unchecked Sendable {
             try file.rewind()
             wasEmptied = true
         }
-        (begins, hasOldContents) = (false, false)
+        begins = false
+        hasOldContents = false
     }
 
     /// Discards all bytes in the file.
@@ -207,7 +214,8 @@ public final class FileOutputStream: OutputStream, RewindableOutputStream {
 
     /// Creates a stream without opening it.
     public init(fileURL: URL) {
-        (self.fileURL, sink) = (fileURL, FileSink(inPlace: fileURL))
+        self.fileURL = fileURL
+        sink = FileSink(inPlace: fileURL)
         super.init(toMemory: ())
     }
 

@@ -48,12 +48,16 @@ struct ReceivedBody: ~Copyable {
     // MARK: Requests
 
     /// Sets the destination of the body: a sink, or memory if `sink` is nil.
-    mutating func place(in sink: SinkQueue?) { (self.sink, hasPlace) = (sink, true) }
+    mutating func place(in sink: SinkQueue?) {
+        self.sink = sink
+        hasPlace = true
+    }
 
     /// Returns the request of a new attempt, which requests only the rest of the body if possible.
     mutating func begin(sending request: consuming TransferRequest) -> TransferRequest {
         self.request = copy request
-        (separateBody, cut) = (nil, nil)
+        separateBody = nil
+        cut = nil
         if asksForWhole { return request }
         resumption = nil
         guard let head else { return request }
@@ -83,7 +87,8 @@ struct ReceivedBody: ~Copyable {
     /// Records that a response contains the complete body.
     mutating func willStartOver(with response: ResponseHead) {
         let known = resumption?.known(of: response)
-        (knownTotal, leastTotal) = (known?.length, known?.received ?? 0)
+        knownTotal = known?.length
+        leastTotal = known?.received ?? 0
         // A response without a length may be a partial body declared as complete, so it is never resumed.
         asksForWhole = resumption != nil && (!(200..<300).contains(response.statusCode) || response.contentLength == nil)
         if !asksForWhole { resumption = nil }

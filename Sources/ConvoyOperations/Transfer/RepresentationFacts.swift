@@ -23,7 +23,8 @@ package struct RepresentationFacts: Sendable, Equatable {
         }
 
         fileprivate init(_ entityTag: SafeFieldValue?, modified: SafeFieldValue?) {
-            (self.entityTag, lastModified) = (entityTag?.text, modified?.text)
+            self.entityTag = entityTag?.text
+            lastModified = modified?.text
         }
 
         /// Whether both validators are missing.
@@ -41,7 +42,9 @@ package struct RepresentationFacts: Sendable, Equatable {
     package let received: Int64
 
     package init(validators: Validators?, length: Int64?, received: Int64 = 0) {
-        (self.validators, self.length, self.received) = (validators, length, received)
+        self.validators = validators
+        self.length = length
+        self.received = received
     }
 
     // MARK: Responses

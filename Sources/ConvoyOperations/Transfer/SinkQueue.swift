@@ -51,7 +51,9 @@ final class SinkQueue {
     ///   - url: The URL from which the bytes are received, for errors.
     ///   - transport: The transport that provides the network thread.
     init(_ sink: any BodySink, url: URL?, on transport: (any Transport)?) {
-        (self.sink, self.url, self.transport) = (sink, url, transport)
+        self.sink = sink
+        self.url = url
+        self.transport = transport
         isOpen = sink.isOpen
     }
 

@@ -97,7 +97,10 @@ final class EventSourceStates: Sendable {
             for observer in state.observers.values { observer.queue.submit { observer.call(change) } }
             for sequence in state.sequences.values { sequence.yield(value) }
             guard value == .closed else { return ([:], [:]) }
-            defer { (state.observers, state.sequences) = ([:], [:]) }
+            defer {
+                state.observers = [:]
+                state.sequences = [:]
+            }
             return (state.observers, state.sequences)
         }
         withExtendedLifetime(observers) {}

@@ -116,7 +116,10 @@ final class EventReading: Sendable {
         }
 
         mutating func take() -> [ServerSentEvent] {
-            defer { (events, cost) = ([], 0) }
+            defer {
+                events = []
+                cost = 0
+            }
             return events
         }
 

@@ -218,7 +218,10 @@ final class SubscriptionReading: Sendable {
         var isTooLong: Bool { changes.count > Self.maximumCount || cost > Self.maximumCost }
 
         mutating func take() -> [SubscriptionChange] {
-            defer { (changes, cost) = ([], 0) }
+            defer {
+                changes = []
+                cost = 0
+            }
             return changes
         }
 

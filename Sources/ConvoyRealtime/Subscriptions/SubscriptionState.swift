@@ -66,7 +66,10 @@ struct SubscriptionState {
 
     /// Returns the changes and actions since the last call. The cost of a patch is the length of its text, in bytes.
     mutating func takeOutcome() -> (changes: [(change: SubscriptionChange, cost: Int)], actions: [Action]) {
-        defer { (changes, actions) = ([], []) }
+        defer {
+            changes = []
+            actions = []
+        }
         return (changes, actions)
     }
 

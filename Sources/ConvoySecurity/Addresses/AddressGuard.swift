@@ -35,7 +35,10 @@ public struct AddressGuard: Sendable, Hashable {
         let network: IPNetwork
         let unmapped: IPNetwork
 
-        init(_ network: IPNetwork) { (self.network, unmapped) = (network, network.unmapped) }
+        init(_ network: IPNetwork) {
+            self.network = network
+            unmapped = network.unmapped
+        }
     }
 
     /// Creates a guard with lists of networks.

@@ -363,7 +363,10 @@ struct RefusalCounts: Sendable {
         let server: AuthenticatingServer
         let name: String?
 
-        init(_ space: ProtectionSpace) { (server, name) = (space.server, space.realm) }
+        init(_ space: ProtectionSpace) {
+            server = space.server
+            name = space.realm
+        }
     }
 
     private var spaces: [ProtectionSpace: Int] = [:]

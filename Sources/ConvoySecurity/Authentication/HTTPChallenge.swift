@@ -95,7 +95,12 @@ struct ChallengeParser {
     private static let protections: Set = ["auth", "auth-int"]
 
     private mutating func finish() -> HTTPChallenge? {
-        defer { (scheme, token68, parameters, isDamaged) = (nil, nil, [:], false) }
+        defer {
+            scheme = nil
+            token68 = nil
+            parameters = [:]
+            isDamaged = false
+        }
         guard let scheme, !isDamaged else { return nil }
         return HTTPChallenge(scheme: scheme, token68: token68, parameters: parameters)
     }

@@ -140,7 +140,10 @@ public struct CertificateRevocation: Sendable, Hashable, CustomStringConvertible
     /// The reason; nil if none was specified.
     public let reason: Reason?
 
-    init(date: Date?, reason: Reason?) { (self.date, self.reason) = (date, reason) }
+    init(date: Date?, reason: Reason?) {
+        self.date = date
+        self.reason = reason
+    }
 
     /// Creates a revocation from the entry of a certificate in a list.
     init(of certificate: OpaquePointer, in list: OpaquePointer) {

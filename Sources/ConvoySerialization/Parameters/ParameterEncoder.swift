@@ -84,11 +84,19 @@ private final class Node {
     }
 
     func becomeArray() {
-        if array == nil { (value, array, dictionary) = (nil, [], nil) }
+        if array == nil {
+            value = nil
+            array = []
+            dictionary = nil
+        }
     }
 
     func becomeDictionary() {
-        if dictionary == nil { (value, array, dictionary) = (nil, nil, [:]) }
+        if dictionary == nil {
+            value = nil
+            array = nil
+            dictionary = [:]
+        }
     }
 
     /// Returns the node for a key, which may already have content.

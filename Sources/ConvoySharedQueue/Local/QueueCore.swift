@@ -269,7 +269,10 @@ final class QueueCore: Sendable {
             if let completion, !isClosed { state.closeWaiters.append(completion) }
             guard isFirst else { return (false, isClosed, [], [], []) }
             state.isClosing = true
-            defer { (state.waiters, state.listeners) = ([:], [:]) }
+            defer {
+                state.waiters = [:]
+                state.listeners = [:]
+            }
             let operations = state.operations.map { ($1, state.table[$0]?.isStarted ?? true) }
             return (true, isClosed, operations, Array(state.waiters.values), Array(state.listeners.values))
         }
@@ -304,7 +307,10 @@ final class QueueCore: Sendable {
             lock.release()
             let (waiters, operations) = state.withLock { state in
                 state.isClosed = true
-                defer { (state.closeWaiters, state.operations) = ([], [:]) }
+                defer {
+                    state.closeWaiters = []
+                    state.operations = [:]
+                }
                 return (state.closeWaiters, state.operations)
             }
             withExtendedLifetime(operations) {}

@@ -64,7 +64,10 @@ final class QueueWriter: Sendable {
 
     private func writeBacklog() {
         let submissions = backlog.withLock { backlog in
-            defer { (backlog.submissions, backlog.isScheduled) = ([], false) }
+            defer {
+                backlog.submissions = []
+                backlog.isScheduled = false
+            }
             return backlog.submissions
         }
         guard !submissions.isEmpty || !store.unsaved.isEmpty else { return }

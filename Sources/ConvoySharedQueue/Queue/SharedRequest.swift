@@ -205,7 +205,11 @@ struct WorkPayload: Codable {
     var label: String?
 
     /// Creates the payload of an entry of a ``DownloadQueue``.
-    init(request: StoredRequest, label: String?) { (self.request, keepsHead, self.label) = (request, false, label) }
+    init(request: StoredRequest, label: String?) {
+        self.request = request
+        keepsHead = false
+        self.label = label
+    }
 
     init(request: StoredRequest, keepsHead: Bool, place: SharedRequest.ResponseBody) throws(SharedQueueError) {
         self.request = request

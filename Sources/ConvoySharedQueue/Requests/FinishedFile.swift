@@ -24,7 +24,11 @@ package struct FinishedFile: Sendable, Equatable, Codable {
             url: url, number: Int64(bitPattern: UInt64(information.st_ino)), length: Int64(information.st_size))
     }
 
-    init(url: URL, number: Int64, length: Int64) { (self.url, self.number, self.length) = (url, number, length) }
+    init(url: URL, number: Int64, length: Int64) {
+        self.url = url
+        self.number = number
+        self.length = length
+    }
 }
 
 extension FinishedFile {

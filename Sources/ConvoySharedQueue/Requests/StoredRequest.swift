@@ -46,7 +46,10 @@ package struct HeaderLine: Sendable, Equatable, Codable {
     package var name: String
     package var value: String
 
-    package init(name: String, value: String) { (self.name, self.value) = (name, value) }
+    package init(name: String, value: String) {
+        self.name = name
+        self.value = value
+    }
 }
 
 /// The settings of a download.
@@ -112,7 +115,10 @@ package struct StoredUpload: Sendable, Equatable, Codable {
     /// The encoded `StoredUploadOptions`.
     package var options: Data
 
-    package init(file: URL, options: Data) { (self.file, self.options) = (file, options) }
+    package init(file: URL, options: Data) {
+        self.file = file
+        self.options = options
+    }
 }
 
 /// The settings of a request to send.
@@ -120,7 +126,10 @@ package struct StoredSending: Sendable, Codable {
     package var body: StoredBody?
     package var sendsAgain: Bool
 
-    package init(body: StoredBody?, sendsAgain: Bool) { (self.body, self.sendsAgain) = (body, sendsAgain) }
+    package init(body: StoredBody?, sendsAgain: Bool) {
+        self.body = body
+        self.sendsAgain = sendsAgain
+    }
 }
 
 /// A body in the folder of bodies.

@@ -54,7 +54,10 @@ public struct UploadRequest: DurableRequest {
     public var storesSecretsInURL = false
 
     /// Creates an upload of a file.
-    public init(_ request: URLRequest, file: URL) { (self.request, self.file) = (request, file) }
+    public init(_ request: URLRequest, file: URL) {
+        self.request = request
+        self.file = file
+    }
 }
 
 extension UploadRequest: StorableRequest {

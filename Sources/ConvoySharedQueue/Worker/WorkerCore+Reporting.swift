@@ -64,7 +64,8 @@ extension WorkerCore {
             } catch {
                 guard case .failed(let text) = error else { throw error }
                 var bare = report
-                (bare.result, bare.error) = (nil, "The response could not be stored: \(text)")
+                bare.result = nil
+                bare.error = "The response could not be stored: \(text)"
                 settle([report], try store.report([bare]))
             }
         }

@@ -103,7 +103,11 @@ package struct HTTPAddress: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - text: A URL that begins like another address of the same target.
-    package init(target: Target, text: String) { (self.target, self.text, hasUserInfo) = (target, text, false) }
+    package init(target: Target, text: String) {
+        self.target = target
+        self.text = text
+        hasUserInfo = false
+    }
 
     /// Creates the address of a URL given as a string. Returns nil if the string is not an http or https URL.
     package init?(_ text: String) {

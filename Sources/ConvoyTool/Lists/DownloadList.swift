@@ -34,7 +34,10 @@ struct DownloadItem: Sendable {
         self.text = text
     }
 
-    init(urls: [URL], text: String) { (self.urls, self.text) = (urls, text) }
+    init(urls: [URL], text: String) {
+        self.urls = urls
+        self.text = text
+    }
 }
 
 /// The lines about a file in a list: a line with URLs, and the lines below it with options.

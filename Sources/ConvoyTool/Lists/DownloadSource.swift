@@ -99,7 +99,10 @@ final class DownloadSource {
     }
 
     /// Replaces all files.
-    func replace(by items: [DownloadItem]) { (parts, count) = ([.items(items)], items.count) }
+    func replace(by items: [DownloadItem]) {
+        parts = [.items(items)]
+        count = items.count
+    }
 
     /// Reads all files that can be read again, to find errors before anything is sent.
     ///

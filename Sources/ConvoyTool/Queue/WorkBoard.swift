@@ -15,7 +15,10 @@ final class WorkBoard: Sendable {
     /// Whether the last message on the database said that it cannot be used, and that on the queue that it is paused.
     private let messages = Locked((isDisconnected: false, isPaused: false))
 
-    init(_ display: Display, printsJSON: Bool) { (self.display, self.printsJSON) = (display, printsJSON) }
+    init(_ display: Display, printsJSON: Bool) {
+        self.display = display
+        self.printsJSON = printsJSON
+    }
 
     /// Reports the end of an attempt.
     func watch(_ operation: HTTPRequestOperation, _ entry: SharedQueueWorker.ClaimedEntry) {

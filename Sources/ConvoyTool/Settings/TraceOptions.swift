@@ -148,7 +148,9 @@ extension Display {
         }
         switch try options.choice("progress") {
         case "none": style.showsBars = false
-        case "plain": (style.showsBars, style.printsProgress) = (false, true)
+        case "plain":
+            style.showsBars = false
+            style.printsProgress = true
         default: break
         }
         self.init(style)

@@ -98,7 +98,10 @@ struct PathFilter: Sendable {
     private let excluded: [String]
     private static let own = FileNames.companionSuffixes.filter { $0 != ".part" } + [".convoyupload"]
 
-    init(_ options: Options) { (included, excluded) = (options.all("include"), options.all("exclude")) }
+    init(_ options: Options) {
+        included = options.all("include")
+        excluded = options.all("exclude")
+    }
 
     func accepts(_ path: String) -> Bool {
         guard !Self.own.contains(where: path.hasSuffix) else { return false }

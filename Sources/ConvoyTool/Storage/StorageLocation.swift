@@ -21,7 +21,10 @@ struct StorageLocation: Sendable, Hashable {
         guard !bucket.isEmpty else { throw options.usage("'\(shown)' has no bucket") }
     }
 
-    init(bucket: String, key: String) { (self.bucket, self.key) = (bucket, key) }
+    init(bucket: String, key: String) {
+        self.bucket = bucket
+        self.key = key
+    }
 
     /// Whether the location names several objects.
     var isPrefix: Bool { key.isEmpty || key.hasSuffix("/") }

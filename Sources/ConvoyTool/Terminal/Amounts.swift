@@ -8,7 +8,10 @@ enum Amounts {
         var (value, unit) = (Double(count) / 1000, 0)
         let units = ["kB", "MB", "GB", "TB", "PB", "EB"]
         // From 999.95 on, the value would be rounded to 1000.0.
-        while value >= 999.95, unit < units.count - 1 { (value, unit) = (value / 1000, unit + 1) }
+        while value >= 999.95, unit < units.count - 1 {
+            value = value / 1000
+            unit = unit + 1
+        }
         return String(format: "%.1f ", value) + units[unit]
     }
 

@@ -49,5 +49,9 @@ struct ChangingLines {
     mutating func reflow() { isReflowed = !drawn.isEmpty }
 
     /// Records that another program has used the terminal, so that the drawn lines cannot be located anymore.
-    mutating func forget() { (drawn, isCursorHidden, isReflowed) = ([], false, false) }
+    mutating func forget() {
+        drawn = []
+        isCursorHidden = false
+        isReflowed = false
+    }
 }

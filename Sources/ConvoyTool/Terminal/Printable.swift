@@ -50,7 +50,10 @@ enum Printable {
         let room = columns - 1
         var (left, right) = (0, extensionStart(characters))
         var (usedLeft, usedRight) = (0, widths[right...].reduce(0, +))
-        if usedRight * 2 > columns { (right, usedRight) = (characters.count, 0) }
+        if usedRight * 2 > columns {
+            right = characters.count
+            usedRight = 0
+        }
         // Characters are taken from both ends alternately, so that both get about as many columns.
         while left < right {
             let isLeft = usedLeft <= usedRight

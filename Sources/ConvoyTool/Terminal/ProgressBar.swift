@@ -193,7 +193,11 @@ struct ProgressLines {
     private var quarter: Int?
 
     /// - Parameter bytes: The number of bytes stored at the start.
-    init(at begun: ContinuousClock.Instant, bytes: Int64) { (self.begun, last, self.bytes) = (begun, begun, bytes) }
+    init(at begun: ContinuousClock.Instant, bytes: Int64) {
+        self.begun = begun
+        last = begun
+        self.bytes = bytes
+    }
 
     /// Returns whether a line is due, and counts it as printed.
     mutating func isDue(_ bar: ProgressBar, at now: ContinuousClock.Instant) -> Bool {

@@ -219,7 +219,10 @@ final class TransferBar: TransferProgressView, Sendable {
     private let transfer: Transfer
     private let board: TransferBoard
 
-    init(_ transfer: Transfer, on board: TransferBoard) { (self.transfer, self.board) = (transfer, board) }
+    init(_ transfer: Transfer, on board: TransferBoard) {
+        self.transfer = transfer
+        self.board = board
+    }
 
     func setProgress(_ fraction: Double?, of progress: TransferProgress) {
         if transfer.isUpload {

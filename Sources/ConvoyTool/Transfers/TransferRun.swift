@@ -37,7 +37,10 @@ final class TransferList: TransferFeed {
     let hooks = TransferHooks()
     private var rest: ArraySlice<Transfer>
 
-    init(_ transfers: [Transfer]) { (rest, total) = (transfers[...], transfers.count) }
+    init(_ transfers: [Transfer]) {
+        rest = transfers[...]
+        total = transfers.count
+    }
 
     func next() -> TransferStep { rest.popFirst().map { .transfer($0) } ?? .end }
     func waitForChange() {}

@@ -31,7 +31,10 @@ struct EnvironmentFile {
         return variables
     }
 
-    private init(scalars: [Unicode.Scalar], file: String) { (self.scalars, self.file) = (scalars, file) }
+    private init(scalars: [Unicode.Scalar], file: String) {
+        self.scalars = scalars
+        self.file = file
+    }
 
     private func problem(_ message: String) -> ToolError { .usage("\(Printable.line(file)):\(line): \(message)") }
 

@@ -259,7 +259,8 @@ private final class Reader: BodyReader {
                 chunk.count = count
                 // Hand over the buffer, and let the next read allocate another. If both variables shared it, appending
                 // to the piece would copy it.
-                (piece, chunk) = (chunk, Data())
+                piece = chunk
+                chunk = Data()
             }
             let (wakes, closes) = state.withLock { state -> (Bool, Bool) in
                 if count > 0 {

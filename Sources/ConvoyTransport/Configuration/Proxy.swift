@@ -114,7 +114,10 @@ public struct Proxy: Sendable, Hashable {
     }
 
     private init(_ proxy: Proxy, _ credential: ProxyCredential) {
-        (kind, host, port, self.credential) = (proxy.kind, proxy.host, proxy.port, credential)
+        kind = proxy.kind
+        host = proxy.host
+        port = proxy.port
+        self.credential = credential
     }
 
     /// Returns the same proxy with another user's credential if it uses HTTP, where the credential is only a header

@@ -130,7 +130,10 @@ enum AddressOverrides {
                 break
             }
             guard port == nil else { continue }
-            if HostKey(key) == host || (key == "*" && isForAll) { (found, isForAll) = (value, key == "*") }
+            if HostKey(key) == host || (key == "*" && isForAll) {
+                found = value
+                isForAll = key == "*"
+            }
         }
         guard let found else { return nil }
         return "::\(try checked(found))"

@@ -41,7 +41,8 @@ extension EasyHandle {
         clock.sendCount += 1
         clock.counters = counted
         clock.forgetConnecting()
-        (clock.bodySent, clock.firstLine) = (nil, nil)
+        clock.bodySent = nil
+        clock.firstLine = nil
         clock.ready = now
     }
 

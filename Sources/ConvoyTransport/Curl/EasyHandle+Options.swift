@@ -322,7 +322,9 @@ struct CachedCurlURL: ~Copyable {
         host = ""
         if parts == nil { parts = curl_url() }
         guard let parts, curl_url_set(parts, CURLUPART_URL, target.description, 0) == CURLUE_OK else { return nil }
-        (host, port, isSecure) = (target.host, target.port, target.isSecure)
+        host = target.host
+        port = target.port
+        isSecure = target.isSecure
         return parts
     }
 

@@ -82,7 +82,8 @@ final class TurnShares {
     }
 
     func cancel() {
-        (resting, next) = (Backlog(), nil)
+        resting = Backlog()
+        next = nil
         runLoop.cancel(timer)
     }
 }

@@ -137,16 +137,26 @@ public struct TraceLine: Sendable, Hashable {
     public let metrics: TransactionMetrics?
 
     init(kind: Kind, text: String, transfer: Int) {
-        (self.kind, self.text, self.transfer, byteCount, metrics) = (kind, text, transfer, nil, nil)
+        self.kind = kind
+        self.text = text
+        self.transfer = transfer
+        byteCount = nil
+        metrics = nil
     }
 
     init(kind: Kind, byteCount: Int, transfer: Int) {
-        (self.kind, self.transfer, self.byteCount, metrics) = (kind, transfer, byteCount, nil)
+        self.kind = kind
+        self.transfer = transfer
+        self.byteCount = byteCount
+        metrics = nil
         text = byteCount == 1 ? "1 byte" : "\(byteCount) bytes"
     }
 
     init(_ metrics: TransactionMetrics, transfer: Int) {
-        (kind, self.transfer, byteCount, self.metrics) = (.timing, transfer, nil, metrics)
+        kind = .timing
+        self.transfer = transfer
+        byteCount = nil
+        self.metrics = metrics
         text = metrics.timeline
     }
 

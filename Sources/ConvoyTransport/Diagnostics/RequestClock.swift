@@ -22,8 +22,13 @@ final class RequestClock {
         start: StartMoment, method: String, address: String, hasBody: Bool, usesTLS: Bool, usesTunnel: Bool,
         isProxied: Bool
     ) {
-        (self.start, self.method, self.address, self.hasBody) = (start, method, address, hasBody)
-        (self.usesTLS, self.usesTunnel, self.isProxied) = (usesTLS, usesTunnel, isProxied)
+        self.start = start
+        self.method = method
+        self.address = address
+        self.hasBody = hasBody
+        self.usesTLS = usesTLS
+        self.usesTunnel = usesTunnel
+        self.isProxied = isProxied
     }
 
     // The following times are nil if their event has not happened.
@@ -81,7 +86,10 @@ final class RequestClock {
 
     /// Restarts the measurement for another connection, if the previous one was ready.
     func forgetConnecting() {
-        (lookUpBegan, socketOpened, readingBegan, handshakeBegan) = (nil, nil, nil, nil)
+        lookUpBegan = nil
+        socketOpened = nil
+        readingBegan = nil
+        handshakeBegan = nil
     }
 
     func noteFirstLine() {

@@ -55,7 +55,8 @@ struct CacheView: Sendable {
         if header.addsCacheControl { sent.removeAll { ASCII.equalIgnoringCase($0.name.utf8, "cache-control".utf8) } }
         secret = SecretHeader(sent, secrets, hasStoredCookies: header.sendsStoredCookies)
         guard !secret.fields.isEmpty || secret.sendsStoredCookies else {
-            (fields, self.salt) = (sent, "")
+            fields = sent
+            self.salt = ""
             return
         }
         let salt = salt()

@@ -292,8 +292,12 @@ public struct RequestHead: Sendable {
         method: String, address: String, header: RequestHeader, bodyLength: Int64?, secrets: SecretClassifier,
         maximumVersion: HTTPVersion = .http2
     ) {
-        (self.method, self.address, self.header, self.bodyLength) = (method, address, header, bodyLength)
-        (self.secrets, self.maximumVersion) = (secrets, maximumVersion)
+        self.method = method
+        self.address = address
+        self.header = header
+        self.bodyLength = bodyLength
+        self.secrets = secrets
+        self.maximumVersion = maximumVersion
     }
 
     /// The URL; nil if Foundation cannot parse it.

@@ -102,7 +102,12 @@ final class Upload: @unchecked Sendable {
     /// incomplete upload is kept.
     func close() {
         let (journal, digest, task, waiting) = state.withLock { state in
-            defer { (state.journal, state.digest, state.source, state.window) = (nil, nil, nil, nil) }
+            defer {
+                state.journal = nil
+                state.digest = nil
+                state.source = nil
+                state.window = nil
+            }
             state.isHeld = false
             return (state.journal, state.digest, state.task, state.awaitingAttempt.take())
         }

@@ -78,7 +78,10 @@ extension Upload {
             try Task.checkCancellation()
             if !part(index).isKnown, let answer = try await askOffset(index, dialect) { last = (answer, true) }
             var part = self.part(index)
-            if part.offset > highest { (highest, setbacks) = (part.offset, 0) }
+            if part.offset > highest {
+                highest = part.offset
+                setbacks = 0
+            }
             try await position(at: part)
             part = self.part(index)
             if isWhole(part, dialect) { return last }

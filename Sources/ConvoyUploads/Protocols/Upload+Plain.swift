@@ -15,7 +15,10 @@ struct UploadResult: @unchecked Sendable {
 
     init() {}
 
-    init(_ answer: UploadAnswer) { (head, redirects) = (answer.head, answer.redirects) }
+    init(_ answer: UploadAnswer) {
+        head = answer.head
+        redirects = answer.redirects
+    }
 }
 
 /// Choice of a protocol, and uploads without a protocol.

@@ -19,7 +19,13 @@ package struct SourceIdentity: Codable, Sendable, Hashable {
     }
 
     /// Creates the identity of data or a sequence, which are identified only by their size.
-    init(size: Int64) { (device, inode, self.size, modified, changed) = (0, 0, size, 0, 0) }
+    init(size: Int64) {
+        device = 0
+        inode = 0
+        self.size = size
+        modified = 0
+        changed = 0
+    }
 
     /// Returns whether the bytes may be the same, even if the file was moved or renamed.
     package func mayEqual(_ other: Self) -> Bool { size == other.size && modified == other.modified }

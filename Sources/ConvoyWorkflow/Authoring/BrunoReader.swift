@@ -19,7 +19,10 @@ package struct BrunoReader {
         package let contents: Data
 
         /// Creates a source.
-        package init(path: String, contents: Data) { (self.path, self.contents) = (path, contents) }
+        package init(path: String, contents: Data) {
+            self.path = path
+            self.contents = contents
+        }
     }
 
     private static let functions = [
@@ -77,7 +80,10 @@ package struct BrunoReader {
         return reader.imported.manifest
     }
 
-    private init(imported: ImportedRequests, folders: [Parsed]) { (self.imported, self.folders) = (imported, folders) }
+    private init(imported: ImportedRequests, folders: [Parsed]) {
+        self.imported = imported
+        self.folders = folders
+    }
 
     private mutating func set(_ name: String, _ value: String) {
         imported.variables.set(name, to: imported.variables.templated(WorkflowInputs.value(of: value)))

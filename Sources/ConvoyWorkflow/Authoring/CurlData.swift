@@ -13,7 +13,10 @@ struct CurlData {
     }
 
     /// Sets the path of the file that is sent as the body.
-    mutating func set(file path: String) { (file, isGiven) = (path, true) }
+    mutating func set(file path: String) {
+        file = path
+        isGiven = true
+    }
 
     /// Records that the command sends a body of unknown content.
     mutating func addUnknown() { isGiven = true }

@@ -35,7 +35,10 @@ struct CurlReader {
     private var takesOnlyURLs = false
 
     /// - Parameter input: The command, to whose standard input `@-` refers.
-    init(_ input: ShellWords.Command) { (self.input, notes) = (input, input.notes) }
+    init(_ input: ShellWords.Command) {
+        self.input = input
+        notes = input.notes
+    }
 
     // MARK: The words
 

@@ -125,9 +125,13 @@ struct HurlAssert {
         var value: String
         switch query {
         case "status", "url", "body", "bytes", "redirects", "ip": value = query
-        case "sha256", "md5": (value, isDigest) = (query, true)
+        case "sha256", "md5":
+            value = query
+            isDigest = true
         case "version": value = "version | replace('HTTP/', '')"
-        case "duration": (value, isDuration) = ("duration", true)
+        case "duration":
+            value = "duration"
+            isDuration = true
         case "header":
             let name = try constant()
             value = isCounted ? "headers(\(name))" : "headers[\(name)]"

@@ -12,7 +12,10 @@ struct HurlEntry {
     private(set) var followsRedirects = false
     private var body: JSON?
 
-    init(draft: RequestDraft, name: String) { (self.draft, self.name) = (draft, name) }
+    init(draft: RequestDraft, name: String) {
+        self.draft = draft
+        self.name = name
+    }
 
     private mutating func note(_ line: String) { draft.notes.append("not expressed: \(line)") }
 

@@ -84,7 +84,10 @@ package struct RequestDraft: Sendable {
     var secretVariables: [String] = []
 
     /// Creates a draft of a request without a body.
-    package init(method: String, url: String) { (self.method, self.url) = (method, url) }
+    package init(method: String, url: String) {
+        self.method = method
+        self.url = url
+    }
 
     /// Parses a value on a command line: a number, true, false, null or text.
     package static func value(_ text: String) -> JSON { YAMLReader.plain(text) }

@@ -71,7 +71,10 @@ struct ShellWords {
         }
     }
 
-    private mutating func begin(quoted: Bool) { (hasWord, isQuoted) = (true, isQuoted || quoted) }
+    private mutating func begin(quoted: Bool) {
+        hasWord = true
+        isQuoted = isQuoted || quoted
+    }
 
     // MARK: Quotes and variables
 
@@ -205,7 +208,12 @@ struct ShellWords {
         guard hasWord else { return }
         let bytes = word
         let (text, isUTF8) = ShellQuote.text(bytes)
-        defer { (word, hasWord, isQuoted, redirection) = ([], false, false, nil) }
+        defer {
+            word = []
+            hasWord = false
+            isQuoted = false
+            redirection = nil
+        }
         switch redirection {
         case nil:
             if !isUTF8 { command.notes.append("Bytes that are not UTF-8 are read as Latin-1, and sent as UTF-8.") }

@@ -41,7 +41,10 @@ struct YAMLReader {
         return (root, reader.marks)
     }
 
-    private init(maximumDepth: Int, text: Data) { (self.maximumDepth, self.text) = (maximumDepth, text) }
+    private init(maximumDepth: Int, text: Data) {
+        self.maximumDepth = maximumDepth
+        self.text = text
+    }
 
     private mutating func read() throws(YAMLProblem) {
         // Allocate the parser on the heap, because it holds pointers to itself.

@@ -86,7 +86,10 @@ enum ExpressionDate {
 
         private let isStrict: Bool
 
-        init(rest: ArraySlice<UInt8>, isStrict: Bool) { (self.rest, self.isStrict) = (rest, isStrict) }
+        init(rest: ArraySlice<UInt8>, isStrict: Bool) {
+            self.rest = rest
+            self.isStrict = isStrict
+        }
 
         var date: Date? {
             if let epoch { return ExpressionDate.date(secondsSince1970: epoch) }
@@ -100,8 +103,11 @@ enum ExpressionDate {
                 hour = hour % 12 + (isAfternoon ? 12 : 0)
             }
             var parts = tm()
-            (parts.tm_year, parts.tm_mon, parts.tm_mday) = (Int32(year - 1900), Int32(month - 1), Int32(day))
-            (parts.tm_hour, parts.tm_min) = (Int32(hour), Int32(minute))
+            parts.tm_year = Int32(year - 1900)
+            parts.tm_mon = Int32(month - 1)
+            parts.tm_mday = Int32(day)
+            parts.tm_hour = Int32(hour)
+            parts.tm_min = Int32(minute)
             return ExpressionDate.date(secondsSince1970: Double(timegm(&parts)) + second - offset)
         }
 

@@ -191,7 +191,9 @@ extension ExpressionEvaluation {
             let (first, second) = (one.unicodeScalars, other.unicodeScalars)
             isLess = first.lexicographicallyPrecedes(second)
             isGreater = second.lexicographicallyPrecedes(first)
-        case (.date(let one), .date(let other)): (isLess, isGreater) = (one < other, one > other)
+        case (.date(let one), .date(let other)):
+            isLess = one < other
+            isGreater = one > other
         default: throw EvaluationError(message: "\(comparison.rawValue) compares two numbers, two strings or two dates")
         }
         return switch comparison {

@@ -11,7 +11,10 @@ struct Reference: Sendable, Hashable, CustomStringConvertible {
     var description: String { ([root] + path).joined(separator: ".") }
 
     /// Creates a reference whose path may have any names.
-    init(root: String, path: [String]) { (self.root, self.path) = (root, path) }
+    init(root: String, path: [String]) {
+        self.root = root
+        self.path = path
+    }
 
     /// Parses a reference, and returns nil for any other string.
     init?(_ text: some StringProtocol) {

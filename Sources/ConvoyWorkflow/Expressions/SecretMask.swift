@@ -23,13 +23,22 @@ package final class SecretMask: Sendable {
     let hidesNamed: Bool
 
     /// Creates a mask without secrets.
-    package init() { (hidesNamed, parent) = (true, nil) }
+    package init() {
+        hidesNamed = true
+        parent = nil
+    }
 
     /// - Parameter hidesNamed: Whether values are masked because of their names; false for `--show-secrets`.
-    package init(hidesNamed: Bool) { (self.hidesNamed, parent) = (hidesNamed, nil) }
+    package init(hidesNamed: Bool) {
+        self.hidesNamed = hidesNamed
+        parent = nil
+    }
 
     /// Creates a mask with the secrets of another mask. Adding secrets does not change the other mask.
-    init(extending parent: SecretMask) { (self.parent, hidesNamed) = (parent, parent.hidesNamed) }
+    init(extending parent: SecretMask) {
+        self.parent = parent
+        hidesNamed = parent.hidesNamed
+    }
 
     /// Adds secrets, as they are and in their encoded forms in URLs, JSON, HTML and `Basic` logins.
     package func add(_ secrets: [String]) {

@@ -73,7 +73,10 @@ public struct Workflow: Sendable {
         try self.init(parsing: try Data(contentsOf: file), name: name, inputs: inputs)
     }
 
-    private init(plan: WorkflowPlan, name: String) { (self.plan, self.name) = (plan, name) }
+    private init(plan: WorkflowPlan, name: String) {
+        self.plan = plan
+        self.name = name
+    }
 
     /// Returns the workflow reduced to some of its requests and their dependencies.
     ///

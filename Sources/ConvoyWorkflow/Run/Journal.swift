@@ -29,7 +29,11 @@ final class Journal: Sendable {
         /// The time of the last change, in nanoseconds.
         let time: Int64
 
-        init(path: String, length: Int64, time: Int64) { (self.path, self.length, self.time) = (path, length, time) }
+        init(path: String, length: Int64, time: Int64) {
+            self.path = path
+            self.length = length
+            self.time = time
+        }
 
         /// Reads the properties of the file at a path, or returns nil if the file does not exist.
         init?(path: String) {

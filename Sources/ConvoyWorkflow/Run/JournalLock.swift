@@ -27,7 +27,10 @@ final class JournalLock: Sendable {
         descriptor = Locked(opened >= 0 ? opened : nil)
         guard opened >= 0 else { return }
         var range = flock()
-        (range.l_type, range.l_whence, range.l_start, range.l_len) = (Int16(F_WRLCK), Int16(SEEK_SET), 0, 1)
+        range.l_type = Int16(F_WRLCK)
+        range.l_whence = Int16(SEEK_SET)
+        range.l_start = 0
+        range.l_len = 1
         guard fcntl(opened, Self.setLock, &range) != 0, [EAGAIN, EACCES].contains(errno) else { return }
         release()
         throw JournalInUseError(file: file)

@@ -8,7 +8,10 @@ final class OutputDirectory: Sendable {
     /// The owners of outputs, by the bytes of the paths: names whose accents are encoded differently are different files.
     private let owners = Locked<[Data: String]>([:])
 
-    init(_ directory: URL, replaces: Bool) { (self.directory, self.replaces) = (directory, replaces) }
+    init(_ directory: URL, replaces: Bool) {
+        self.directory = directory
+        self.replaces = replaces
+    }
 
     /// Returns the destination of an output, and creates its directories. No two requests may have the same destination.
     ///
