@@ -25,10 +25,12 @@ extension URLConnectionOperation {
     ///   - decoding: Whether to decode a body if the server encoded it although no encoding was requested.
     ///   - identity: Whether to request the body without an encoding.
     package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool, identity: Bool = false) {
-        // All parts share one store of answered challenges.
-        if parent.shouldUseCredentialStorage { _ = parent.credentialStore }
-        let context = parent.traceContext
-        set(parent.settings.ofPart(decoding: decoding, identity: identity)) { core, settings in
+        let (common, redirect, challenge, context) = parent.core.withLock { core in
+            core.common.makeShared()
+            return (core.common, core.handlers.redirect, core.handlers.challenge, core.traceContext)
+        }
+        let settings = common.ofPart(decoding: decoding, identity: identity)
+        set(settings) { core, settings in
             swap(&core.common, &settings)
             // The requests of the part belong to the parent's trace.
             core.traceContext = context
@@ -48,13 +50,13 @@ extension URLConnectionOperation {
             replaceRequest(with: cleared)
         }
         if parent.delegate != nil { setDelegate(ForwardingDelegate(parent)) }
-        if let redirect = parent.redirectHandler {
+        if let redirect {
             redirectHandler = { [weak parent] _, request, response in
                 guard let parent else { return request }
                 return redirect(parent, request, response)
             }
         }
-        if let challenge = parent.authenticationChallengeHandler {
+        if let challenge {
             authenticationChallengeHandler = { [weak parent] _, asked, answer in
                 guard let parent else { return answer(.cancel) }
                 challenge(parent, asked, answer)

@@ -226,7 +226,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// The reason for the failure; nil if the operation has not failed. This is a `URLError` for a failed transfer,
     /// with the URL and libcurl's message in its `userInfo`; the error thrown by `prepare`; or the serializer's error.
     public final var error: (any Error)? {
-        if let result { return result.error }
+        if hasOutcome { return core.withLock { $0.result.error } }
         let life = lifecycle.value
         guard life.state == .finished else { return nil }
         if life.isExpired { return resourceTimeoutError }

@@ -91,6 +91,12 @@ public struct RequestSettings: Sendable {
         return settings
     }
 
+    /// Creates the resource that all parts of an operation share: one store of answered challenges.
+    mutating func makeShared() {
+        guard storage.values.shouldUseCredentialStorage, storage.values.credentials == nil else { return }
+        values.credentials = CredentialStore()
+    }
+
     /// Whether no setting was changed since the settings were created.
     package var isStandard: Bool { storage === Storage.standard }
 
