@@ -118,6 +118,18 @@ extension DownloadFile {
         return entry
     }
 
+    /// Removes the journal of a file that was committed by a process that was killed before it could remove the journal.
+    ///
+    /// - Returns: The location of the file's resource; nil if there is no such journal.
+    @discardableResult
+    package func removeJournal(ofCommittedFileAt path: String) -> ResourcePlace? {
+        guard FileIdentity(paths.journal) != nil, FileIdentity(paths.partial) == nil,
+            let (entry, length) = entry(ofFileAt: path), entry.representation.total == length
+        else { return nil }
+        _ = calls.unlink(paths.journal)
+        return entry.representation.place
+    }
+
     /// Returns the journal entry for a file, which may no longer be the partial file, and the length of the file; nil
     /// if the journal does not claim any of its bytes.
     func entry(ofFileAt path: String) -> (entry: JournalEntry, length: Int64)? {

@@ -56,13 +56,9 @@ extension Download {
     /// Returns whether the file at the destination was committed by an earlier download of the same URL, whose process
     /// was killed before it removed the journal. Removes that journal.
     private func isLeftWhole(_ path: String) -> Bool {
-        let paths = PartialPaths(destination: path)
-        guard FileIdentity(paths.journal) != nil, FileIdentity(paths.partial) == nil,
-            let (entry, length) = DownloadFile(paths, calls: settings.calls).entry(ofFileAt: path),
-            entry.representation.total == length
-        else { return false }
-        _ = settings.calls.unlink(paths.journal)
-        return request.url.map { ResourcePlace($0) == entry.representation.place } ?? false
+        let file = DownloadFile(PartialPaths(destination: path), calls: settings.calls)
+        guard let place = file.removeJournal(ofCommittedFileAt: path) else { return false }
+        return request.url.map { ResourcePlace($0) == place } ?? false
     }
 
     /// Returns the first checksum that does not match the file, and the actual one; nil if all match. Blocks.

@@ -142,8 +142,9 @@ extension QueueRecord {
     /// Determines the state of an entry restored from an earlier process.
     mutating func comeBack(_ worker: UUID, _ bodies: BodyFolder) {
         guard !isOver else { return }
-        if progress.file?.isThere == true {
+        if let file = progress.file, file.isThere {
             // The process ended after the file had been moved to its destination, but before the queue recorded the move.
+            request.removeJournal(ofCommitted: file.url)
             return end(.succeeded, worker)
         }
         progress.file = nil

@@ -292,10 +292,7 @@ extension StoredRequest {
     func removeLeftovers(at url: URL, _ file: URL?) {
         switch work {
         case .download(let download):
-            let paths =
-                download.isDirectory && (download.options.usesServerFileName || file == nil)
-                ? PartialPaths(directory: download.place.path, url: url)
-                : PartialPaths(following: (file ?? download.place).standardizedFileURL.path)
+            let paths = download.partialPaths(at: url, file)
             guard access(paths.partial, F_OK) == 0 || access(paths.journal, F_OK) == 0 else { return }
             let file = DownloadFile(paths)
             guard (try? file.open()) != nil else { return }
@@ -312,5 +309,20 @@ extension StoredRequest {
             }
         case .send: break
         }
+    }
+
+    /// Removes the journal of a download whose process was killed after it had moved the file to its destination. Blocks.
+    func removeJournal(ofCommitted file: URL) {
+        guard case .download(let download) = work else { return }
+        DownloadFile(download.partialPaths(at: url, file)).removeJournal(ofCommittedFileAt: file.path)
+    }
+}
+
+extension StoredDownload {
+    /// Returns the paths of the partial file and the journal.
+    fileprivate func partialPaths(at url: URL, _ file: URL?) -> PartialPaths {
+        isDirectory && (options.usesServerFileName || file == nil)
+            ? PartialPaths(directory: place.path, url: url)
+            : PartialPaths(following: (file ?? place).standardizedFileURL.path)
     }
 }

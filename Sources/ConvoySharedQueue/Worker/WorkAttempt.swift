@@ -63,6 +63,7 @@ final class WorkAttempt: @unchecked Sendable {
     func start() {
         if let file = work.mark.flatMap({ FinishedFile(mark: $0) }), file.isThere {
             // An earlier attempt has written the file, but could not report it.
+            DownloadFile(PartialPaths(following: file.url.path)).removeJournal(ofCommittedFileAt: file.url.path)
             return finish(.succeeded) { report in
                 report.size = file.length
                 report.result = WorkResult()

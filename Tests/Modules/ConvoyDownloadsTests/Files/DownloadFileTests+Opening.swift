@@ -119,4 +119,27 @@ extension DownloadFileTests {
         #expect(try file(calls).open()?.written.ranges == [0..<1000])
         #expect(count.withLock { $0 } < 10)
     }
+
+    @Test func `the journal of a committed file is removed, unless a partial file or another file exists`() throws {
+        // The process is killed after the rename, before it removes the journal.
+        var calls = FileCalls()
+        calls.unlink = { _ in -1 }
+        let file = try claimed(calls)
+        try write(file, at: 1000)
+        let destination = directory.file("file").path
+        try file.commit(as: destination, replaces: false, synchronizes: false, total: 2000)
+        #expect(names == ["file", "file.convoyjournal"])
+
+        let other = directory.file("other")
+        try Data(count: 2000).write(to: other)
+        #expect(self.file().removeJournal(ofCommittedFileAt: other.path) == nil)
+        try FileManager.default.moveItem(at: other, to: directory.file("file.convoypart"))
+        #expect(self.file().removeJournal(ofCommittedFileAt: destination) == nil)
+        #expect(names == ["file"] + Self.both)
+
+        try FileManager.default.removeItem(at: directory.file("file.convoypart"))
+        #expect(self.file().removeJournal(ofCommittedFileAt: destination) == (try representation().place))
+        #expect(names == ["file"])
+        #expect(self.file().removeJournal(ofCommittedFileAt: destination) == nil)
+    }
 }
