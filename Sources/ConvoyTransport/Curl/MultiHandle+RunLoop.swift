@@ -3,8 +3,9 @@ import ConvoySupport
 
 /// The turns of the run loop: passes events and due timeouts to libcurl, and the ends of transfers to their owners.
 extension MultiHandle: FileEventHandler, RunLoopDriver {
-    /// Whether no transfer is running.
-    var isIdle: Bool { running.isEmpty }
+    /// Whether no transfer is running, and at most one request waits for a cache. If several do, the cache's thread only
+    /// reads, and the loop's thread delivers.
+    var isIdle: Bool { running.isEmpty && lookUpCount <= 1 }
 
     func enterThread() { RefusedStreams.enter(self) }
 

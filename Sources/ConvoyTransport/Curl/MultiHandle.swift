@@ -32,6 +32,8 @@ final class MultiHandle: @unchecked Sendable {
     @exclusivity(unchecked) var stillRunning: Int32 = 0
     let sockets: SocketTable
     let shares: TurnShares
+    /// The number of requests for which a cache is reading its files.
+    @exclusivity(unchecked) var lookUpCount = 0
     @exclusivity(unchecked) var endedCount = 0
     /// The queue of transfers waiting for a descriptor.
     var descriptorQueue: DescriptorQueue {

@@ -34,10 +34,12 @@ extension RequestChain {
         noteStart()
         if let answer = asked.lookUp() { return try proceed(answer, at: address) }
         phase = .consulting
+        thread.multi?.lookUpCount += 1
         asked.lookUpInFiles { answer in self.thread.begin(.block { self.didConsult(answer) }) }
     }
 
     private func didConsult(_ answer: CacheAnswer) {
+        thread.multi?.lookUpCount -= 1
         guard case .consulting = phase, let address = step.address else { return }
         do throws(URLError) {
             try proceed(answer, at: address)
