@@ -99,7 +99,11 @@ extension HTTPManager {
     /// A handler called with the value or with the operation's error.
     public typealias ResultHandler<Value> = @Sendable (Result<Value, any Error>) -> Void
 
-    /// Sends a request with any method and decodes the response. The value is the same as with async/await.
+    /// Starts a request with any method, decodes the response, and returns the request: an operation, or a task. The
+    /// handler runs on `completionQueue`, or on the main queue if that is nil. The value is the same as with async/await.
+    ///
+    /// The parameters of a GET, HEAD or DELETE request become the query; those of other requests become the body. If
+    /// `body` is set, it is sent as JSON instead, and the parameters become the query.
     ///
     /// ```swift
     /// manager.value(.get, "users", as: [User].self) { result in … }

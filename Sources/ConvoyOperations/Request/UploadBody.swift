@@ -8,9 +8,12 @@ import FoundationNetworking
 /// try await manager.upload("photos/7", method: .put, from: .file(photo))
 /// let receipt: Receipt = try await manager.upload("notes", from: .data(note))
 /// ```
-public struct UploadBody {
+///
+/// Data, a file, and a sequence that can be created again can be uploaded any number of times; a stream or another
+/// sequence only once.
+public struct UploadBody: Sendable {
     /// Creates the body of one request.
-    let make: () -> RequestBody
+    let make: @Sendable () -> RequestBody
 
     /// Data, with the content type `application/octet-stream` unless a header specifies a different type.
     public static func data(_ data: Data) -> UploadBody {
@@ -25,9 +28,11 @@ public struct UploadBody {
     /// stream is shorter.
     ///
     /// Unless it is a `ReplayableBodyStream`, a stream can be sent only once, and the upload fails if a redirect or a
-    /// retry must send it again.
+    /// retry must send it again. Do not use the stream while it is being uploaded.
     public static func stream(_ stream: InputStream, length: Int64) -> UploadBody {
-        UploadBody { .stream(stream, length: length) }
+        // Only the transfer uses the stream, as with `URLRequest.httpBodyStream`.
+        nonisolated(unsafe) let stream = stream
+        return UploadBody { .stream(stream, length: length) }
     }
 
     /// An asynchronous sequence of byte collections, for example `Data` or `[UInt8]`. Each element is requested when

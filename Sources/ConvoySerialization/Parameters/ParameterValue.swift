@@ -50,7 +50,7 @@ public enum ParameterValue: Sendable, Hashable {
 extension ParameterValue {
     /// Creates an integer of any width. ``unsignedInteger(_:)`` is used only beyond the range of `Int64`, and
     /// ``number(_:)`` only beyond 64 bits, so that equal numbers become equal parameters.
-    package init(_ value: some BinaryInteger) {
+    public init(_ value: some BinaryInteger) {
         if let small = Int64(exactly: value) {
             self = .integer(small)
         } else if let large = UInt64(exactly: value) {

@@ -29,7 +29,7 @@ extension DownloadQueue {
     public struct Entry: Sendable, Identifiable, Hashable {
         /// The `id` of the enqueued request.
         public let id: UUID
-        /// Whether the entry downloads a file, sends a request, or uploads a file.
+        /// Whether the entry downloads a file, sends a request, or uploads a file; never ``WorkKind/plain``.
         public let kind: WorkKind
         /// The method of the request.
         public let method: String

@@ -58,7 +58,7 @@ struct WorkTemplate: Sendable, Codable {
     var kept: Int64?
 
     init(_ item: WorkItem) {
-        kind = item.kind.rawValue
+        kind = item.kind.code
         method = item.method
         url = item.url
         host = item.host
@@ -81,7 +81,7 @@ struct WorkTemplate: Sendable, Codable {
     /// - Parameter late: The time since the occurrence, in microseconds.
     func item(_ body: [UInt8]?, late: Int64) -> WorkItem {
         var item = WorkItem(id: UUID())
-        item.kind = WorkKind(rawValue: kind) ?? .plain
+        item.kind = WorkKind(code: kind) ?? .plain
         item.method = method
         item.url = url
         item.host = host

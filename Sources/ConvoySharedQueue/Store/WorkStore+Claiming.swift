@@ -228,7 +228,7 @@ extension WorkStore {
             return ClaimedWork(
                 id: entry.id, lease: standing.lease, attempts: standing.attempts,
                 maximumAttempts: standing.maximumAttempts, sendsAgain: standing.sendsAgain, host: entry.host,
-                tag: row.text(2) ?? "", kind: row.integer(1).flatMap { WorkKind(rawValue: $0) } ?? .plain,
+                tag: row.text(2) ?? "", kind: row.integer(1).flatMap { WorkKind(code: $0) } ?? .plain,
                 method: row.text(3) ?? "GET", url: row.text(4) ?? "", payload: row.text(5) ?? "", body: row.bytes(6),
                 trace: row.text(7), mark: row.text(8),
                 timeLeft: standing.deadline.map { $0.subtractingReportingOverflow(now).partialValue })

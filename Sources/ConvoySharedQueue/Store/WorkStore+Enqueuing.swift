@@ -177,7 +177,7 @@ extension WorkStore {
         for item in items {
             let standing = item.standing
             entries.append([
-                .id(item.id), .integer(item.kind.rawValue), .text(item.host), .text(item.tag),
+                .id(item.id), .integer(item.kind.code), .text(item.host), .text(item.tag),
                 .text(WorkLane(tag: item.tag, host: item.host).name), .text(item.batch), .text(item.uniqueKey),
                 .integer(Int64(item.priority)), .integer(standing.rank), .integer(item.enqueued ?? now),
                 .integer(standing.state.code), .integer(Int64(standing.openDependencies)),

@@ -71,7 +71,7 @@ extension WorkStore {
         let first = standingColumnCount
         return WorkRecord(
             sequence: row.integer(first) ?? 0, id: entry.id,
-            kind: row.integer(first + 1).flatMap { WorkKind(rawValue: $0) } ?? .plain,
+            kind: row.integer(first + 1).flatMap { WorkKind(code: $0) } ?? .plain,
             method: row.text(first + 7) ?? "", url: row.text(first + 8) ?? "", host: entry.host,
             tag: row.text(first + 2) ?? "", batch: row.text(first + 3), uniqueKey: row.text(first + 4),
             priority: row.int(first + 5) ?? 0, enqueued: row.integer(first + 6) ?? 0, standing: entry.standing)
