@@ -51,9 +51,11 @@ extension URLConnectionOperation {
     /// Begins the next attempt when the refresh has ended and the operation has begun to wait.
     private func wait(for refresh: PendingRefresh, after attempt: Attempt) {
         wait(for: .token, after: attempt) {
-            refresh.whenSet { [weak self] result in
+            // A refresh may take long, and must not keep the attempt of a cancelled operation.
+            refresh.whenSet { [weak self, weak attempt] result in
+                guard let self, let attempt else { return }
                 let preset: Attempt.PresetOutcome? = if case .failure(let error) = result { .failure(error) } else { nil }
-                self?.repeatLater(attempt, with: preset)
+                repeatLater(attempt, with: preset)
             }
         }
     }

@@ -32,12 +32,19 @@ extension URLConnectionOperation {
             cookies: values.cookies, addsUserAgent: values.holder.addsUserAgent)
     }
 
-    /// Modifies the request before the operation starts.
+    /// Modifies the request before the operation starts. The closure runs again if another thread changes the request at
+    /// the same time.
     package final func changeRequest(_ change: (inout URLRequest) -> Void) {
-        var request = request
-        change(&request)
-        let changed = request
-        replaceRequest(with: changed)
+        var isReplaced = false
+        repeat {
+            let old = transferRequest
+            var request = old.urlRequest
+            change(&request)
+            set(TransferRequest(request)) { core, new in
+                isReplaced = core.request === old
+                if isReplaced { swap(&core.request, &new) }
+            }
+        } while !isReplaced
     }
 
     /// Replaces the request.

@@ -93,7 +93,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// and the caller must hold no lock that it needs. Other run loops' threads never run it, and no thread does while
     /// handlers are waiting to run: the two threads then share the work.
     func performInPlace(_ task: LoopTask) {
-        guard DeferredWakeups.current == nil, CompletionOutbox.isEmpty,
+        guard isAsleep.load(ordering: .relaxed), DeferredWakeups.current == nil, CompletionOutbox.isEmpty,
             let shares = ownership.withLockIfAvailable({ run(task, until: $0) }) ?? nil
         else { return hand(over: task) }
         // Wake the queues without the lock: their handlers may begin tasks in place at once.
@@ -168,7 +168,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
                 return timeout
             }
         }
-        _ = outbox.leaveThread()
+        for share in outbox.leaveThread() { CompletionOutbox.submit(share) }
         // The system may reuse the thread's identity.
         owner.store(0, ordering: .relaxed)
     }
