@@ -16,15 +16,17 @@ extension URLConnectionOperation {
             return (clock, deadline)
         }
         guard let (clock, deadline) = start else { return }
-        setExpiryTimer(clock.schedule(at: deadline) { [weak self] in self?.handle(.expire) })
+        // A commit may have set its own timer in the meantime, which must stay.
+        setExpiryTimer(clock.schedule(at: deadline) { [weak self] in self?.handle(.expire) }, replacesOther: false)
     }
 
     /// Sets the timer that limits the duration of the operation, and cancels the previous one. If the operation has
-    /// finished, cancels the timer.
-    func setExpiryTimer(_ timer: any ClockTimer) {
-        let unused = core.withLock { core in
-            defer { if !core.isFinished { core.expiryTimer = timer } }
-            return core.isFinished ? timer : core.expiryTimer
+    /// finished, or another timer must not be replaced, cancels the new timer instead.
+    func setExpiryTimer(_ timer: any ClockTimer, replacesOther: Bool = true) {
+        let unused = core.withLock { core -> (any ClockTimer)? in
+            if core.isFinished || !replacesOther && core.expiryTimer != nil { return timer }
+            defer { core.expiryTimer = timer }
+            return core.expiryTimer
         }
         unused?.cancel()
     }
